@@ -1,0 +1,55 @@
+# trek_options: how every target of Trek is compiled. Link it PRIVATE from each target:
+#   target_link_libraries(trek_isa PRIVATE trek_options)
+#
+# Headers are included from the repository root: #include "isa/types.h".
+add_library(trek_options INTERFACE)
+target_compile_features(trek_options INTERFACE cxx_std_20)
+target_include_directories(trek_options INTERFACE ${PROJECT_SOURCE_DIR})
+
+# Warnings. -Wdouble-promotion: a float that quietly becomes a double changes bits.
+# clang's -Wconversion includes -Wsign-conversion, gcc's does not: off in both, so that what one
+# accepts the other does too.
+target_compile_options(
+  trek_options
+  INTERFACE -Wall
+            -Wextra
+            -Wpedantic
+            -Wconversion
+            -Wno-sign-conversion
+            -Wshadow
+            -Wdouble-promotion
+            -Wnon-virtual-dtor
+            -Woverloaded-virtual
+            $<$<BOOL:${TREK_WERROR}>:-Werror>)
+
+# Numerics. The ISA says where an fma is used, so the compiler must not choose (gcc and clang both
+# would). No code reads errno or the floating-point flags after an operation; saying so lets sqrt and
+# comparisons vectorise and changes no result.
+target_compile_options(trek_options INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+
+# Checked indexing in the standard library where speed is not the point.
+if(TREK_SANITIZE)
+  target_compile_definitions(trek_options INTERFACE _GLIBCXX_ASSERTIONS)
+else()
+  target_compile_definitions(trek_options INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
+endif()
+
+if(TREK_SANITIZE)
+  target_compile_options(trek_options INTERFACE -fsanitize=${TREK_SANITIZE} -fno-sanitize-recover=all
+                                                -fno-omit-frame-pointer)
+  target_link_options(trek_options INTERFACE -fsanitize=${TREK_SANITIZE})
+endif()
+
+if(TREK_COVERAGE)
+  target_compile_options(trek_options INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(trek_options INTERFACE --coverage)
+endif()
+
+# Libraries under fuzzing carry libFuzzer's edge counters; its main comes with the fuzz targets
+# (trek_add_fuzz in testing.cmake), so the tools of the same build stay ordinary programs.
+if(TREK_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "TREK_FUZZ needs clang: cmake --preset asan")
+  endif()
+  target_compile_options(trek_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
