@@ -1,0 +1,134 @@
+// The contract between a host and an engine: load, bind, run, read, trap, counters.
+//
+// An Engine is a way of executing modules (ref, resident, jit, native); a Program is a loaded module
+// with its memory. The contract is the same for all, so that one conformance file, one profiler and one
+// command line serve every engine:
+//   - load() takes a module that isa::verify() accepted, and gives every tensor its initial bytes;
+//   - bind() sets the bytes of an input or state, set() a parameter, before a run;
+//   - run() executes `main` from its beginning to its end, a trap, a limit or a stop request; it may be
+//     called again, and state goes on from where it was;
+//   - read() gives the bytes of any module tensor between runs.
+// Errors of the host's making (a wrong size, no such tensor) are Problems; guest faults are a Trap.
+// Bytes are little-endian elements in row-major order without padding; bool is one byte, 0 or 1.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "isa/module.h"
+#include "isa/result.h"
+
+namespace trek {
+
+enum class NumericsMode : uint8_t { strict, fast };
+
+// A value that a program hands to its host: a scalar, or a tensor's bytes.
+struct Emitted {
+  std::string_view name;
+  isa::Type type;
+  std::span<const std::byte> bytes;
+};
+
+// What a stream gives when the program asks for its next block: true and the block's bytes written into
+// `block`, or false at the end (block is then left alone).
+using StreamSource = std::function<bool(std::span<std::byte> block)>;
+
+struct LoadOptions {
+  NumericsMode numerics = NumericsMode::strict;
+  int threads = 0;                // 0: as many as the machine has
+  uint64_t seed = 0;              // mixed into the keys of random instructions; 0 leaves them as written
+  uint64_t memory_limit = 0;      // bytes for tensors and registers; 0: what the machine has
+  // Bytes of an external tensor, which the host has read and checked.
+  std::function<isa::Result<std::vector<std::byte>>(const isa::TensorDecl&)> external;
+};
+
+struct RunOptions {
+  std::function<void(const Emitted&)> emit;     // called on the thread that runs; may be empty
+  const std::atomic<bool>* stop = nullptr;      // looked at between instructions and at back-edges
+  uint64_t instruction_limit = 0;               // dynamic instructions; 0: none
+  bool profile = false;                         // fill Counters::per_instruction
+  // Called after each instruction with its place and times (ns since the run began); may be empty.
+  std::function<void(uint32_t function, uint32_t instruction, uint64_t begin, uint64_t end)> trace;
+};
+
+// A place in a module. `function` is an index into Module::functions, or kInitFunction.
+inline constexpr uint32_t kInitFunction = UINT32_MAX;
+struct Place {
+  uint32_t function = 0;
+  uint32_t instruction = 0;
+};
+
+// A guest fault: the same on every engine.
+struct Trap {
+  isa::TrapCode code = isa::TrapCode::None;
+  Place place;
+  std::vector<Place> callers;     // innermost first
+  int64_t element = -1;           // the row-major index of the offending element, or -1
+  std::string detail;             // "index 12 is outside axis 0 of size 10"
+};
+
+enum class Outcome : uint8_t { done, trapped, limit, stopped };
+
+struct RunResult {
+  Outcome outcome = Outcome::done;
+  std::optional<Trap> trap;  // when trapped
+  Place place;               // where a limit or a stop took effect
+  std::string detail;        // of a limit: which, and how much was allowed
+};
+
+// What was executed. Costs are those of the rows of ops.def (isa/cost.h).
+struct InstructionCounters {
+  Place place;
+  uint64_t calls = 0;
+  uint64_t nanoseconds = 0;
+  uint64_t flops = 0;
+  uint64_t bytes = 0;
+};
+struct Counters {
+  uint64_t instructions = 0;  // dynamic, since load
+  uint64_t nanoseconds = 0;   // in run(), since load
+  uint64_t memory_bytes = 0;  // tensors and registers, at most at one time
+  std::vector<InstructionCounters> per_instruction;  // executed ones, in program order
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual const isa::Module& module() const = 0;
+  // `tensor` is an index into Module::tensors of role input or state; bytes are of its type's size.
+  virtual isa::Problems bind(uint32_t tensor, std::span<const std::byte> bytes) = 0;
+  virtual isa::Problems bind_stream(uint32_t tensor, StreamSource source) = 0;
+  // Sets Module::params[param]; bits as in isa::Constant.
+  virtual void set(uint32_t param, uint64_t bits) = 0;
+  virtual RunResult run(const RunOptions& options) = 0;
+  // The bytes of a module tensor; valid until the next call on this program.
+  virtual std::span<const std::byte> read(uint32_t tensor) = 0;
+  virtual const Counters& counters() const = 0;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string description() const = 0;  // device, instruction sets, threads: one line
+  // The module must outlive the program. Fails with problems: out of memory, external data.
+  // A trap while initialisers run is a problem too.
+  virtual isa::Result<std::unique_ptr<Program>> load(const isa::Module& module, const LoadOptions& options) = 0;
+};
+
+// Whether an engine can run here, and if not why, in one line.
+struct EngineStatus {
+  std::string name;
+  bool available = false;
+  std::string detail;
+};
+
+}  // namespace trek
