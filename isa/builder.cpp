@@ -22,6 +22,9 @@ std::string type_key(const Type& type) {
   return key;
 }
 
+// The type of an if's result until its first region yields.
+constexpr uint32_t kUntyped = UINT32_MAX;
+
 Fault whole(ErrorCode code, std::string message) { return {code, Fault::Part::whole, 0, std::move(message)}; }
 
 }  // namespace
@@ -239,7 +242,10 @@ std::optional<Fault> Builder::open_if(Ref condition, uint32_t result_count) {
     return Fault{ErrorCode::OperandType, Fault::Part::operand, 0,
                  fmt::format("operand 'c' of 'if' is a scalar bool, found {}", found.text())};
   results_.clear();
-  for (uint32_t i = 0; i < result_count; ++i) results_.push_back(new_register(Type{}));  // typed by the first yield
+  for (uint32_t i = 0; i < result_count; ++i) {
+    results_.push_back({RefKind::value, static_cast<uint32_t>(function_->values.size())});
+    function_->values.push_back({kUntyped});
+  }
   registers_.clear();
   regions_.push_back({static_cast<uint32_t>(function_->code.size())});
   append(Opcode::If, results_, std::span(&condition, 1), {});
@@ -256,7 +262,10 @@ std::optional<Fault> Builder::yield(std::span<const Ref> values) {
   if (regions_.empty()) return whole(ErrorCode::Structure, "'yield' outside a region");
   const Instruction opener = function_->code[regions_.back().instruction];
   regions_.pop_back();
-  if (opener.opcode == Opcode::If && opener.results == values.size()) {
+  if (opener.opcode == Opcode::If) {
+    if (opener.results != values.size())
+      return whole(ErrorCode::YieldMismatch, fmt::format("the region hands on {} value{}, and 'yield' gives {}",
+                                                         opener.results, opener.results == 1 ? "" : "s", values.size()));
     for (size_t i = 0; i < values.size(); ++i) {
       Value& result = function_->values[module_.results(opener)[i].index()];
       result.type = type(type_of(values[i]));

@@ -26,7 +26,8 @@ Fault fault(ErrorCode code, Fault::Part part, size_t index, std::string message)
 
 std::optional<Fault> check_count(const OpInfo& op, size_t count) {
   const bool is_variadic = !op.operands.empty() && op.operands[op.operands.size() - 1].access == Access::variadic;
-  const size_t fixed = op.operands.size() - (is_variadic ? 1 : 0);
+  // A variadic operand of type T has at least one, which says what T is.
+  const size_t fixed = op.operands.size() - (is_variadic && op.operands[op.operands.size() - 1].type != TypeRule::T ? 1 : 0);
   if (is_variadic ? count >= fixed : count == fixed) return std::nullopt;
   return fault(ErrorCode::OperandCount, Fault::Part::whole, 0,
                fmt::format("'{}' takes {}{} operand{}, found {}", op.mnemonic, is_variadic ? "at least " : "",

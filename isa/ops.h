@@ -44,7 +44,7 @@ enum class Access : uint8_t {
   inout,     // always written in place: `sgd! @w, %g`
   target,    // copied and changed, `%y = update %x, ...`, or changed in place, `update! @x, ...`
   optional,  // named in text: `bias=@b`; reads
-  variadic,  // zero or more, the last of the row; reads
+  variadic,  // any number, of type T at least one; the last of the row; reads
 };
 
 struct OperandInfo {

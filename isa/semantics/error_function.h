@@ -1,0 +1,70 @@
+// erf and its complement. Near 0 erf x = x + x S(x^2); elsewhere it is 1 - erfc |x|, and
+//     erfc z = e^(-z^2) P(t) / (z + K),   t = (z - K) / (z + K) = 1 - 2K / (z + K),   z >= 0,
+// one polynomial for the whole half line (the substitution is Shepherd and Laframboise's,
+// Math. Comp. 36, 1981). erfc keeps full relative precision, which gelu of a negative number needs.
+#pragma once
+
+#include "isa/semantics/exponential.h"
+#include "isa/semantics/target.h"
+
+namespace trek::semantics {
+
+// e^(z^2) erfc z for z = hi + lo in [0, 10.1] (f32), [0, 27.5] (f64); the pair leaves out only the
+// rounding of the polynomial.
+template <Float T>
+TREK_FN Pair<T> scaled_erfc(Pair<T> z) {
+  const T center = constant<T>(2.0f, 3.0);
+  const Pair<T> d = two_sum(z.hi, center);
+  const T inverse = T(1) / d.hi;
+  // 1 / (z + K) = inverse (1 + rest)
+  const T rest = fma(-inverse, d.lo + z.lo, fma(-inverse, d.hi, T(1)));
+  const T t = fma(T(-2) * center * inverse, rest, fma(T(-2) * center, inverse, T(1)));
+  T p;
+  if constexpr (sizeof(T) == 4) {
+    p = horner(t, 0x1.058672p+0f, -0x1.5fd38ep-1f, 0x1.1e2dc6p-2f, -0x1.2a7bb2p-5f, -0x1.604d5ep-6f,
+               0x1.a5bcf8p-8f, 0x1.8ed752p-9f, -0x1.7cd26ap-11f, -0x1.156d4ep-11f,
+               -0x1.88991cp-15f);
+  } else {
+    p = horner(t, 0x1.12f21ddd9f5e2p+0, -0x1.c44c471baa376p-1, 0x1.2e326945de2b4p-1,
+               -0x1.3deb21415dd28p-2, 0x1.e995f11b1744ep-4, -0x1.b78993d6a2c99p-6,
+               -0x1.3dd3e71221e2ep-10, 0x1.8dae3a1f6779cp-9, -0x1.1f78e10e18debp-11,
+               -0x1.2238fbc686ae9p-12, 0x1.c3252705ad4d6p-14, 0x1.fdfecb3652d6ap-16,
+               -0x1.2519814b6286ap-16, -0x1.3eb2561dfb3fp-18, 0x1.72feef4b96cfcp-19,
+               0x1.0bf182fe397d6p-20, -0x1.b3d688e27923bp-22, -0x1.f291772bc467fp-23,
+               0x1.7b22d6764e9d3p-25, 0x1.a3f8fb2eaf149p-25, -0x1.cbb5e15089df4p-33,
+               -0x1.e57cfc4cde536p-28, -0x1.ce80480671e92p-31, 0x1.6aef630474009p-32);
+  }
+  const Pair<T> quotient = two_product(p, inverse);
+  return {quotient.hi, fma(quotient.hi, rest, quotient.lo)};
+}
+
+// erf x, odd; erf(-0) = -0, erf(+-inf) = +-1.
+template <Float T>
+TREK_FN T erf(T x) {
+  const T magnitude = abs(x);
+  const T square = x * x;
+  T s;
+  if constexpr (sizeof(T) == 4) {
+    s = horner(square, 0x1.06eba8p-3f, -0x1.812746p-2f, 0x1.ce2f08p-4f, -0x1.b829d8p-6f,
+               0x1.562b1ap-8f, -0x1.bcd7dap-11f, 0x1.d8b874p-14f, -0x1.44cf86p-17f);
+  } else {
+    s = horner(square, 0x1.06eba8214db69p-3, -0x1.812746b0379e7p-2, 0x1.ce2f21a042be2p-4,
+               -0x1.b82ce31288b51p-6, 0x1.565bcd0e6a531p-8, -0x1.c02db400406b4p-11,
+               0x1.f9a326f9a7abp-14, -0x1.f4d25c3b79684p-17, 0x1.b9e6c994eb792p-20,
+               -0x1.5f74291e176a9p-23, 0x1.fcc4c9eaab286p-27, -0x1.51cfe8a6ffe87p-30,
+               0x1.9df864cb2fbadp-34, -0x1.d33622c5e1112p-38, 0x1.cfa0aef9a1ec4p-42,
+               -0x1.3ac4cf4163887p-46);
+  }
+  const T near = fma(magnitude, s, magnitude);
+
+  // Beyond 4 (6) erfc is below half an ulp of 1.
+  const T most = constant<T>(4.0f, 6.0);
+  const T z = magnitude > most ? most : magnitude;
+  const Pair<T> z2 = two_product(z, z);
+  const ExpParts<T> e = exp_parts(-z2.hi, -z2.lo);
+  const Pair<T> tail = multiply(exp_pair(e), scaled_erfc(Pair<T>{z, T(0)}));
+  const T far = T(1) - scale(tail.hi + tail.lo, e.k);
+  return copy_sign(magnitude < T(1) ? near : far, x);
+}
+
+}  // namespace trek::semantics

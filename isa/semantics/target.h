@@ -1,0 +1,171 @@
+// Under `strict` every engine computes the same bits, so the meaning of an instruction may use
+// only operations that IEEE 754 defines to the last bit on every target: + - * / sqrt, fma where
+// it is written, comparisons, conversions and integers. This file gives the other headers of this
+// folder that set, for a host and for clang's CUDA device compilation without the CUDA SDK.
+//
+// What must hold in every translation unit that includes these headers:
+//   - contraction is off: -ffp-contract=off (clang's CUDA default is `fast`, gcc's too);
+//   - no -ffast-math, no flush of subnormals, rounding to nearest even;
+//   - 32-bit x86 needs SSE arithmetic (x87 would round twice).
+// fma must be the machine's instruction to be fast (-mfma, sm_*); it is correct without.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDA__
+#define TREK_TARGET __attribute__((host)) __attribute__((device))
+#else
+#define TREK_TARGET
+#endif
+
+// A function of the semantics: inline everywhere, so that loops over it vectorise and nothing of
+// it is left to a linker.
+#define TREK_FN TREK_TARGET static inline __attribute__((always_inline))
+
+#ifdef __FAST_MATH__
+#error "trek semantics are bit-exact: do not compile them with -ffast-math"
+#endif
+
+namespace trek::semantics {
+
+// binary32 and binary64, the two formats in which floating-point meaning is computed. Narrower
+// formats are widened to float and rounded once.
+template <typename T>
+struct Format;
+
+template <>
+struct Format<float> {
+  using Int = std::int32_t;
+  using UInt = std::uint32_t;
+  static constexpr int kMantissaBits = 23;
+  static constexpr int kBias = 127;
+};
+
+template <>
+struct Format<double> {
+  using Int = std::int64_t;
+  using UInt = std::uint64_t;
+  static constexpr int kMantissaBits = 52;
+  static constexpr int kBias = 1023;
+};
+
+template <typename T>
+inline constexpr bool kIsFloat = false;
+template <>
+inline constexpr bool kIsFloat<float> = true;
+template <>
+inline constexpr bool kIsFloat<double> = true;
+
+template <typename T>
+concept Float = kIsFloat<T>;
+
+template <Float T>
+using IntOf = typename Format<T>::Int;
+template <Float T>
+using UIntOf = typename Format<T>::UInt;
+
+// The constant of the type T out of a pair written as float and double literals.
+template <Float T>
+TREK_FN constexpr T constant(float single, double full) {
+  if constexpr (sizeof(T) == 4) {
+    return single;
+  } else {
+    return full;
+  }
+}
+
+template <Float T>
+TREK_FN UIntOf<T> to_bits(T x) {
+  return __builtin_bit_cast(UIntOf<T>, x);
+}
+
+template <Float T>
+TREK_FN T from_bits(UIntOf<T> bits) {
+  return __builtin_bit_cast(T, bits);
+}
+
+template <Float T>
+TREK_FN T infinity() {
+  constexpr UIntOf<T> kExponentBits = UIntOf<T>{2} * Format<T>::kBias + 1;
+  return from_bits<T>(static_cast<UIntOf<T>>(kExponentBits << Format<T>::kMantissaBits));
+}
+
+// The one NaN: positive, quiet, no payload. All NaNs are one value when bits are compared.
+template <Float T>
+TREK_FN T quiet_nan() {
+  return from_bits<T>(static_cast<UIntOf<T>>(to_bits(infinity<T>()) |
+                                             (UIntOf<T>{1} << (Format<T>::kMantissaBits - 1))));
+}
+
+template <Float T>
+TREK_FN bool is_nan(T x) {
+  return x != x;
+}
+
+// x * y + z, rounded once.
+template <Float T>
+TREK_FN T fma(T x, T y, T z) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_fmaf(x, y, z);
+  } else {
+    return __builtin_fma(x, y, z);
+  }
+}
+
+// The correctly rounded square root; sqrt(-0) = -0, sqrt(x < 0) = NaN. Compile with
+// -fno-math-errno, or the compiler keeps a branch to libm's sqrt for the sake of errno.
+template <Float T>
+TREK_FN T sqrt(T x) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_sqrtf(x);
+  } else {
+    return __builtin_sqrt(x);
+  }
+}
+
+template <Float T>
+TREK_FN T abs(T x) {
+  constexpr UIntOf<T> kSign = UIntOf<T>{1} << (8 * sizeof(T) - 1);
+  return from_bits<T>(static_cast<UIntOf<T>>(to_bits(x) & ~kSign));
+}
+
+template <Float T>
+TREK_FN T neg(T x) {
+  constexpr UIntOf<T> kSign = UIntOf<T>{1} << (8 * sizeof(T) - 1);
+  return from_bits<T>(static_cast<UIntOf<T>>(to_bits(x) ^ kSign));
+}
+
+// The magnitude of `x` with the sign bit of `s`.
+template <Float T>
+TREK_FN T copy_sign(T x, T s) {
+  constexpr UIntOf<T> kSign = UIntOf<T>{1} << (8 * sizeof(T) - 1);
+  return from_bits<T>(static_cast<UIntOf<T>>((to_bits(x) & ~kSign) | (to_bits(s) & kSign)));
+}
+
+// 2^k as a number of T; -kBias < k <= kBias.
+template <Float T>
+TREK_FN T power_of_two(IntOf<T> k) {
+  return from_bits<T>(static_cast<UIntOf<T>>(k + Format<T>::kBias) << Format<T>::kMantissaBits);
+}
+
+// x * 2^k, rounded once if |x| is in [2^-30, 2^30] and -4/3 kBias < k < 4/3 kBias: the first
+// product is exact, only the second can meet the subnormals or overflow.
+template <Float T>
+TREK_FN T scale(T x, IntOf<T> k) {
+  // floor(k / 2), by an unsigned shift: AVX2 has no arithmetic one for 64 bits.
+  using U = UIntOf<T>;
+  const IntOf<T> half = static_cast<IntOf<T>>((static_cast<U>(k) + 8192) >> 1) - 4096;
+  return x * power_of_two<T>(half) * power_of_two<T>(k - half);
+}
+
+// c0 + x (c1 + x (c2 + ...)), one fma per coefficient, the innermost first.
+template <Float T>
+TREK_FN T horner(T, T c0) {
+  return c0;
+}
+template <Float T, typename... Rest>
+TREK_FN T horner(T x, T c0, Rest... rest) {
+  return fma(x, horner(x, rest...), c0);
+}
+
+}  // namespace trek::semantics
