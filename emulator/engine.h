@@ -43,20 +43,23 @@ using StreamSource = std::function<bool(std::span<std::byte> block)>;
 
 struct LoadOptions {
   NumericsMode numerics = NumericsMode::strict;
-  int threads = 0;                // 0: as many as the machine has
-  uint64_t seed = 0;              // mixed into the keys of random instructions; 0 leaves them as written
-  uint64_t memory_limit = 0;      // bytes for tensors and registers; 0: what the machine has
+  int threads = 0;    // 0: as many as the machine has
+  uint64_t seed = 0;  // mixed into the keys of random instructions; 0 leaves them as written
+  uint64_t memory_limit = 0;  // bytes for tensors and registers; 0: what the machine has
   // Bytes of an external tensor, which the host has read and checked.
   std::function<isa::Result<std::vector<std::byte>>(const isa::TensorDecl&)> external;
 };
 
 struct RunOptions {
-  std::function<void(const Emitted&)> emit;     // called on the thread that runs; may be empty
-  const std::atomic<bool>* stop = nullptr;      // looked at between instructions and at back-edges
-  uint64_t instruction_limit = 0;               // dynamic instructions; 0: none
-  bool profile = false;                         // fill Counters::per_instruction
+  std::function<void(const Emitted&)> emit;  // called on the thread that runs; may be empty
+  const std::atomic<bool>* stop = nullptr;   // looked at between instructions and at back-edges
+  uint64_t instruction_limit = 0;            // dynamic instructions; 0: none
+  bool profile = false;                      // fill Counters::per_instruction
   // Called after each instruction with its place and times (ns since the run began); may be empty.
   std::function<void(uint32_t function, uint32_t instruction, uint64_t begin, uint64_t end)> trace;
+  // Called as a `loop` of one of the two outermost levels (0 or 1, counted through calls) begins, with
+  // done = 0, and after each of its trips; may be empty.
+  std::function<void(int level, uint64_t done, uint64_t trips)> progress;
 };
 
 // A place in a module. `function` is an index into Module::functions, or kInitFunction.
@@ -70,9 +73,9 @@ struct Place {
 struct Trap {
   isa::TrapCode code = isa::TrapCode::None;
   Place place;
-  std::vector<Place> callers;     // innermost first
-  int64_t element = -1;           // the row-major index of the offending element, or -1
-  std::string detail;             // "index 12 is outside axis 0 of size 10"
+  std::vector<Place> callers;  // innermost first
+  int64_t element = -1;        // the row-major index of the offending element, or -1
+  std::string detail;          // "index 12 is outside axis 0 of size 10"
 };
 
 enum class Outcome : uint8_t { done, trapped, limit, stopped };
@@ -93,9 +96,9 @@ struct InstructionCounters {
   uint64_t bytes = 0;
 };
 struct Counters {
-  uint64_t instructions = 0;  // dynamic, since load
-  uint64_t nanoseconds = 0;   // in run(), since load
-  uint64_t memory_bytes = 0;  // tensors and registers, at most at one time
+  uint64_t instructions = 0;                         // dynamic, since load
+  uint64_t nanoseconds = 0;                          // in run(), since load
+  uint64_t memory_bytes = 0;                         // tensors and registers, at most at one time
   std::vector<InstructionCounters> per_instruction;  // executed ones, in program order
 };
 
@@ -121,7 +124,8 @@ class Engine {
   virtual std::string description() const = 0;  // device, instruction sets, threads: one line
   // The module must outlive the program. Fails with problems: out of memory, external data.
   // A trap while initialisers run is a problem too.
-  virtual isa::Result<std::unique_ptr<Program>> load(const isa::Module& module, const LoadOptions& options) = 0;
+  virtual isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
+                                                     const LoadOptions& options) = 0;
 };
 
 // Whether an engine can run here, and if not why, in one line.

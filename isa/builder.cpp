@@ -1,8 +1,8 @@
 #include "isa/builder.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include <fmt/format.h>
 
 #include "isa/convert.h"
 
@@ -25,13 +25,16 @@ std::string type_key(const Type& type) {
 // The type of an if's result until its first region yields.
 constexpr uint32_t kUntyped = UINT32_MAX;
 
-Fault whole(ErrorCode code, std::string message) { return {code, Fault::Part::whole, 0, std::move(message)}; }
+Fault whole(ErrorCode code, std::string message) {
+  return {code, Fault::Part::whole, 0, std::move(message)};
+}
 
 }  // namespace
 
 Builder::Builder(Module& module) : module_(module) {
   for (uint32_t i = 0; i < module.strings.size(); ++i) strings_.emplace(module.strings[i], i);
-  for (uint32_t i = 0; i < module.types.size(); ++i) type_index_.emplace(type_key(module.types[i]), i);
+  for (uint32_t i = 0; i < module.types.size(); ++i)
+    type_index_.emplace(type_key(module.types[i]), i);
   for (uint32_t i = 0; i < module.constants.size(); ++i) constants_.emplace(module.constants[i], i);
 }
 
@@ -44,19 +47,23 @@ uint32_t Builder::string(std::string_view text) {
 }
 
 uint32_t Builder::type(const Type& type) {
-  const auto [entry, added] = type_index_.try_emplace(type_key(type), static_cast<uint32_t>(module_.types.size()));
+  const auto [entry, added] =
+      type_index_.try_emplace(type_key(type), static_cast<uint32_t>(module_.types.size()));
   if (added) module_.types.push_back(type);
   return entry->second;
 }
 
 Ref Builder::constant(DType dtype, uint64_t bits) {
   const Constant value{dtype, bits};
-  const auto [entry, added] = constants_.try_emplace(value, static_cast<uint32_t>(module_.constants.size()));
+  const auto [entry, added] =
+      constants_.try_emplace(value, static_cast<uint32_t>(module_.constants.size()));
   if (added) module_.constants.push_back(value);
   return {RefKind::constant, entry->second};
 }
 
-Ref Builder::real(DType dtype, double value) { return constant(dtype, double_to_bits(dtype, value)); }
+Ref Builder::real(DType dtype, double value) {
+  return constant(dtype, double_to_bits(dtype, value));
+}
 
 Ref Builder::list(std::span<const Ref> items) {
   const auto index = static_cast<uint32_t>(module_.lists.size());
@@ -89,7 +96,8 @@ Ref Builder::param(std::string_view name, DType dtype, uint64_t bits) {
 }
 
 uint64_t Builder::embed(std::span<const std::byte> bytes) {
-  const uint64_t offset = (module_.data.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+  const uint64_t offset =
+      (module_.data.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
   module_.data.resize(offset);
   module_.data.insert(module_.data.end(), bytes.begin(), bytes.end());
   return offset;
@@ -161,58 +169,71 @@ Ref Builder::normalised(const AttributeInfo& attribute, Ref ref, DType t) const 
   return is_default(attribute, module_.constants[ref.index()], t) ? Ref{} : ref;
 }
 
-std::optional<Fault> Builder::give_results(std::span<const Type> types, std::span<const Ref> destinations) {
+std::optional<Fault> Builder::give_results(std::span<const Type> types,
+                                           std::span<const Ref> destinations) {
   if (destinations.size() > types.size())
     return Fault{ErrorCode::ResultCount, Fault::Part::result, static_cast<int>(types.size()),
                  fmt::format("{} results where {} are wanted", types.size(), destinations.size())};
   for (size_t i = 0; i < destinations.size(); ++i) {
     if (!destinations[i] || type_of(destinations[i]) == types[i]) continue;
     return Fault{ErrorCode::ResultType, Fault::Part::result, static_cast<int>(i),
-                 fmt::format("the result is {}, its destination {}", types[i].text(), type_of(destinations[i]).text())};
+                 fmt::format("the result is {}, its destination {}", types[i].text(),
+                             type_of(destinations[i]).text())};
   }
   results_.clear();
   for (size_t i = 0; i < types.size(); ++i)
-    results_.push_back(i < destinations.size() && destinations[i] ? destinations[i] : new_register(types[i]));
+    results_.push_back(i < destinations.size() && destinations[i] ? destinations[i]
+                                                                  : new_register(types[i]));
   return std::nullopt;
 }
 
-std::optional<Fault> Builder::add(Opcode opcode, std::span<const Ref> operands, std::span<const Ref> attributes,
+std::optional<Fault> Builder::add(Opcode opcode, std::span<const Ref> operands,
+                                  std::span<const Ref> attributes,
                                   std::span<const Ref> destinations) {
   const OpInfo& op = info(opcode);
   if (operands.size() > UINT16_MAX || destinations.size() > UINT16_MAX)
-    return whole(ErrorCode::OperandCount, fmt::format("'{}' has more than {} operands", op.mnemonic, UINT16_MAX));
+    return whole(ErrorCode::OperandCount,
+                 fmt::format("'{}' has more than {} operands", op.mnemonic, UINT16_MAX));
   // Optional operands stand last in their rows and may be left out.
   operands_.assign(operands.begin(), operands.end());
-  while (operands_.size() < op.operands.size() && op.operands[operands_.size()].access == Access::optional)
+  while (operands_.size() < op.operands.size() &&
+         op.operands[operands_.size()].access == Access::optional)
     operands_.push_back({});
   types_.clear();
   for (Ref operand : operands_) types_.push_back(type_of(operand));
   attributes_.assign(attributes.begin(), attributes.end());
   attributes_.resize(op.attributes.size());
   const DType t = element_type(op, types_, operands_, attributes_);
-  for (size_t i = 0; i < attributes_.size(); ++i) attributes_[i] = normalised(op.attributes[i], attributes_[i], t);
+  for (size_t i = 0; i < attributes_.size(); ++i)
+    attributes_[i] = normalised(op.attributes[i], attributes_[i], t);
 
   result_types_.clear();
-  if (auto fault = infer(module_, op, types_, operands_, attributes_, function_->values, result_types_)) return fault;
+  if (auto fault =
+          infer(module_, op, types_, operands_, attributes_, function_->values, result_types_))
+    return fault;
   if (auto fault = give_results(result_types_, destinations)) return fault;
   append(opcode, results_, operands_, attributes_);
   return std::nullopt;
 }
 
 std::optional<Fault> Builder::add(Opcode opcode, std::initializer_list<Ref> operands,
-                                  std::initializer_list<Ref> attributes, std::initializer_list<Ref> destinations) {
-  return add(opcode, std::span(operands.begin(), operands.size()), std::span(attributes.begin(), attributes.size()),
+                                  std::initializer_list<Ref> attributes,
+                                  std::initializer_list<Ref> destinations) {
+  return add(opcode, std::span(operands.begin(), operands.size()),
+             std::span(attributes.begin(), attributes.size()),
              std::span(destinations.begin(), destinations.size()));
 }
 
-std::optional<Fault> Builder::open_loop(Ref from, Ref until, Ref step, std::span<const Ref> carried) {
+std::optional<Fault> Builder::open_loop(Ref from, Ref until, Ref step,
+                                        std::span<const Ref> carried) {
   const OpInfo& op = info(Opcode::Loop);
   const Type i64 = Type::make_scalar(DType::i64);
   operands_ = {from, until, step};
   for (size_t i = 0; i < operands_.size(); ++i)
     if (const Type found = type_of(operands_[i]); found != i64)
       return Fault{ErrorCode::OperandType, Fault::Part::operand, static_cast<int>(i),
-                   fmt::format("operand '{}' of 'loop' is of type i64, found {}", op.operands[i].name, found.text())};
+                   fmt::format("operand '{}' of 'loop' is of type i64, found {}",
+                               op.operands[i].name, found.text())};
   operands_.insert(operands_.end(), carried.begin(), carried.end());
   open_carrying(Opcode::Loop, carried, &i64);
   return std::nullopt;
@@ -243,7 +264,7 @@ std::optional<Fault> Builder::open_if(Ref condition, uint32_t result_count) {
                  fmt::format("operand 'c' of 'if' is a scalar bool, found {}", found.text())};
   results_.clear();
   for (uint32_t i = 0; i < result_count; ++i) {
-    results_.push_back({RefKind::value, static_cast<uint32_t>(function_->values.size())});
+    results_.emplace_back(RefKind::value, static_cast<uint32_t>(function_->values.size()));
     function_->values.push_back({kUntyped});
   }
   registers_.clear();
@@ -264,8 +285,9 @@ std::optional<Fault> Builder::yield(std::span<const Ref> values) {
   regions_.pop_back();
   if (opener.opcode == Opcode::If) {
     if (opener.results != values.size())
-      return whole(ErrorCode::YieldMismatch, fmt::format("the region hands on {} value{}, and 'yield' gives {}",
-                                                         opener.results, opener.results == 1 ? "" : "s", values.size()));
+      return whole(ErrorCode::YieldMismatch,
+                   fmt::format("the region hands on {} value{}, and 'yield' gives {}",
+                               opener.results, opener.results == 1 ? "" : "s", values.size()));
     for (size_t i = 0; i < values.size(); ++i) {
       Value& result = function_->values[module_.results(opener)[i].index()];
       result.type = type(type_of(values[i]));
@@ -275,10 +297,12 @@ std::optional<Fault> Builder::yield(std::span<const Ref> values) {
   return std::nullopt;
 }
 
-std::optional<Fault> Builder::call(uint32_t callee, std::span<const Ref> arguments, std::span<const Ref> destinations) {
+std::optional<Fault> Builder::call(uint32_t callee, std::span<const Ref> arguments,
+                                   std::span<const Ref> destinations) {
   const Function& target = module_.functions[callee];
   if (arguments.size() > UINT16_MAX)
-    return whole(ErrorCode::OperandCount, fmt::format("'call' has more than {} arguments", UINT16_MAX));
+    return whole(ErrorCode::OperandCount,
+                 fmt::format("'call' has more than {} arguments", UINT16_MAX));
   types_.clear();
   for (uint32_t result : target.results) types_.push_back(module_.types[result]);
   if (auto fault = give_results(types_, destinations)) return fault;

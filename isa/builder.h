@@ -58,10 +58,12 @@ class Builder {
   // Appends an instruction. `attributes` are in the order of its row and may be shorter. A destination
   // is a module tensor or an in-place parameter to write, or none for a new register; missing ones are
   // none. After success results() are the instruction's result Refs.
-  std::optional<Fault> add(Opcode opcode, std::span<const Ref> operands, std::span<const Ref> attributes = {},
+  std::optional<Fault> add(Opcode opcode, std::span<const Ref> operands,
+                           std::span<const Ref> attributes = {},
                            std::span<const Ref> destinations = {});
   std::optional<Fault> add(Opcode opcode, std::initializer_list<Ref> operands,
-                           std::initializer_list<Ref> attributes = {}, std::initializer_list<Ref> destinations = {});
+                           std::initializer_list<Ref> attributes = {},
+                           std::initializer_list<Ref> destinations = {});
   std::span<const Ref> results() const { return results_; }
 
   // Regions. registers() are those that the region defines: of a loop its counter, then the carried ones.
@@ -73,7 +75,8 @@ class Builder {
   std::optional<Fault> yield(std::span<const Ref> values);  // closes the innermost region
   std::span<const Ref> registers() const { return registers_; }
   // A call's result types are those of the callee, which need not be complete: its signature must be.
-  std::optional<Fault> call(uint32_t callee, std::span<const Ref> arguments, std::span<const Ref> destinations = {});
+  std::optional<Fault> call(uint32_t callee, std::span<const Ref> arguments,
+                            std::span<const Ref> destinations = {});
   void return_values(std::span<const Ref> values);
 
   Type type_of(Ref ref) const { return module_.type_of(*function_, ref); }
@@ -83,16 +86,19 @@ class Builder {
     uint32_t instruction = 0;  // that opened it
   };
   Ref new_register(const Type& type);
-  void append(Opcode opcode, std::span<const Ref> results, std::span<const Ref> operands, std::span<const Ref> attributes);
+  void append(Opcode opcode, std::span<const Ref> results, std::span<const Ref> operands,
+              std::span<const Ref> attributes);
   Ref normalised(const AttributeInfo& attribute, Ref ref, DType t) const;
   void open_carrying(Opcode opcode, std::span<const Ref> carried, const Type* counter);
   std::optional<Fault> give_results(std::span<const Type> types, std::span<const Ref> destinations);
 
   struct ConstantHash {
-    size_t operator()(const Constant& c) const { return std::hash<uint64_t>()(c.bits * 31 + static_cast<uint64_t>(c.dtype)); }
+    size_t operator()(const Constant& c) const {
+      return std::hash<uint64_t>()(c.bits * 31 + static_cast<uint64_t>(c.dtype));
+    }
   };
   struct StringHash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the library's name
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   Module& module_;

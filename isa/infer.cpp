@@ -1,8 +1,8 @@
 #include "isa/infer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "isa/convert.h"
 
@@ -13,9 +13,12 @@ bool is_index_register(const Type& type) { return type.scalar && type.dtype == D
 
 std::string_view text(Form form) {
   switch (form) {
-    case Form::tensor: return "a tensor";
-    case Form::scalar: return "a scalar";
-    case Form::either: return "a tensor or a scalar";
+    case Form::tensor:
+      return "a tensor";
+    case Form::scalar:
+      return "a scalar";
+    case Form::either:
+      return "a tensor or a scalar";
   }
   return "";
 }
@@ -25,13 +28,16 @@ Fault fault(ErrorCode code, Fault::Part part, size_t index, std::string message)
 }
 
 std::optional<Fault> check_count(const OpInfo& op, size_t count) {
-  const bool is_variadic = !op.operands.empty() && op.operands[op.operands.size() - 1].access == Access::variadic;
+  const bool is_variadic =
+      !op.operands.empty() && op.operands[op.operands.size() - 1].access == Access::variadic;
   // A variadic operand of type T has at least one, which says what T is.
-  const size_t fixed = op.operands.size() - (is_variadic && op.operands[op.operands.size() - 1].type != TypeRule::T ? 1 : 0);
+  const size_t fixed =
+      op.operands.size() -
+      (is_variadic && op.operands[op.operands.size() - 1].type != TypeRule::T ? 1 : 0);
   if (is_variadic ? count >= fixed : count == fixed) return std::nullopt;
   return fault(ErrorCode::OperandCount, Fault::Part::whole, 0,
-               fmt::format("'{}' takes {}{} operand{}, found {}", op.mnemonic, is_variadic ? "at least " : "",
-                           fixed, fixed == 1 ? "" : "s", count));
+               fmt::format("'{}' takes {}{} operand{}, found {}", op.mnemonic,
+                           is_variadic ? "at least " : "", fixed, fixed == 1 ? "" : "s", count));
 }
 
 const OperandInfo& operand_info(const OpInfo& op, size_t i) {
@@ -63,13 +69,19 @@ bool attribute_fits(const Module& module, const AttributeInfo& attribute, Ref re
     return std::all_of(items.begin(), items.end(), fits);
   };
   switch (attribute.kind) {
-    case AttributeKind::flag: return ref.is(RefKind::number) && ref.index() == 1;
-    case AttributeKind::integer: return is_static_i64(ref);
-    case AttributeKind::integers: return each(is_static_i64);
-    case AttributeKind::index: return is_scalar(ref, DType::i64);
-    case AttributeKind::indices: return each([&](Ref r) { return is_scalar(r, DType::i64); });
+    case AttributeKind::flag:
+      return ref.is(RefKind::number) && ref.index() == 1;
+    case AttributeKind::integer:
+      return is_static_i64(ref);
+    case AttributeKind::integers:
+      return each(is_static_i64);
+    case AttributeKind::index:
+      return is_scalar(ref, DType::i64);
+    case AttributeKind::indices:
+      return each([&](Ref r) { return is_scalar(r, DType::i64); });
     case AttributeKind::real:
-    case AttributeKind::single: return is_scalar(ref, attribute_type(attribute, t));
+    case AttributeKind::single:
+      return is_scalar(ref, attribute_type(attribute, t));
     case AttributeKind::element: {
       const Constant* constant = constant_of(module, ref);
       return constant != nullptr && constant->dtype == t;
@@ -78,37 +90,53 @@ bool attribute_fits(const Module& module, const AttributeInfo& attribute, Ref re
       return ref.is(RefKind::number) && ref.index() > 0 && ref.index() < kDTypeCount;
     case AttributeKind::choice: {
       const auto bars = std::count(attribute.choices.begin(), attribute.choices.end(), '|');
-      return ref.is(RefKind::number) && ref.index() > 0 && ref.index() <= static_cast<uint32_t>(bars);
+      return ref.is(RefKind::number) && ref.index() > 0 &&
+             ref.index() <= static_cast<uint32_t>(bars);
     }
     case AttributeKind::tail: {
       if (!ref.is(RefKind::number) || ref.index() > UINT16_MAX) return false;
       const OpInfo* tail = find_op(static_cast<uint16_t>(ref.index()));
       return tail != nullptr && is_tail(*tail);
     }
-    case AttributeKind::string: return ref.is(RefKind::string);
-    case AttributeKind::function: return ref.is(RefKind::function);
-    case AttributeKind::values: return each([](Ref r) { return r.is(RefKind::value); });
+    case AttributeKind::string:
+      return ref.is(RefKind::string);
+    case AttributeKind::function:
+      return ref.is(RefKind::function);
+    case AttributeKind::values:
+      return each([](Ref r) { return r.is(RefKind::value); });
   }
   return false;
 }
 
 std::string wanted(const AttributeInfo& attribute, DType t) {
   switch (attribute.kind) {
-    case AttributeKind::flag: return "no value";
-    case AttributeKind::integer: return "an integer";
-    case AttributeKind::integers: return "a list of integers";
-    case AttributeKind::index: return "an integer or an i64 scalar";
-    case AttributeKind::indices: return "a list of integers and i64 scalars";
+    case AttributeKind::flag:
+      return "no value";
+    case AttributeKind::integer:
+      return "an integer";
+    case AttributeKind::integers:
+      return "a list of integers";
+    case AttributeKind::index:
+      return "an integer or an i64 scalar";
+    case AttributeKind::indices:
+      return "a list of integers and i64 scalars";
     case AttributeKind::real:
     case AttributeKind::single:
       return fmt::format("a number or a scalar of type {}", name(attribute_type(attribute, t)));
-    case AttributeKind::element: return fmt::format("a number of type {}", name(t));
-    case AttributeKind::dtype: return "an element type";
-    case AttributeKind::choice: return fmt::format("one of {}", attribute.choices);
-    case AttributeKind::tail: return "a pointwise instruction of one operand, such as relu";
-    case AttributeKind::string: return "a string";
-    case AttributeKind::function: return "a function";
-    case AttributeKind::values: return "registers";
+    case AttributeKind::element:
+      return fmt::format("a number of type {}", name(t));
+    case AttributeKind::dtype:
+      return "an element type";
+    case AttributeKind::choice:
+      return fmt::format("one of {}", attribute.choices);
+    case AttributeKind::tail:
+      return "a pointwise instruction of one operand, such as relu";
+    case AttributeKind::string:
+      return "a string";
+    case AttributeKind::function:
+      return "a function";
+    case AttributeKind::values:
+      return "registers";
   }
   return "";
 }
@@ -117,10 +145,14 @@ std::string wanted(const AttributeInfo& attribute, DType t) {
 
 DType attribute_type(const AttributeInfo& attribute, DType t) {
   switch (attribute.kind) {
-    case AttributeKind::real: return compute_type(t);
-    case AttributeKind::single: return DType::f32;
-    case AttributeKind::element: return t;
-    default: return DType::i64;
+    case AttributeKind::real:
+      return compute_type(t);
+    case AttributeKind::single:
+      return DType::f32;
+    case AttributeKind::element:
+      return t;
+    default:
+      return DType::i64;
   }
 }
 
@@ -132,22 +164,27 @@ bool is_default(const AttributeInfo& attribute, const Constant& constant, DType 
   return constant.bits == static_cast<uint64_t>(static_cast<int64_t>(attribute.fallback));
 }
 
-DType element_type(const OpInfo& op, std::span<const Type> operand_types, std::span<const Ref> operands,
-                   std::span<const Ref> attributes) {
+DType element_type(const OpInfo& op, std::span<const Type> operand_types,
+                   std::span<const Ref> operands, std::span<const Ref> attributes) {
   // Tensors decide, then scalar registers, then immediates, which the builder has typed.
   const auto find = [&](auto&& decides) {
     for (size_t i = 0; i < operands.size(); ++i)
-      if (operands[i] && operand_info(op, i).type == TypeRule::T && decides(operands[i], operand_types[i]))
+      if (operands[i] && operand_info(op, i).type == TypeRule::T &&
+          decides(operands[i], operand_types[i]))
         return operand_types[i].dtype;
     return DType::none;
   };
-  if (const DType t = find([](Ref, const Type& type) { return !type.scalar; }); t != DType::none) return t;
-  if (const DType t = find([](Ref ref, const Type&) { return !ref.is(RefKind::constant); }); t != DType::none) return t;
+  if (const DType t = find([](Ref, const Type& type) { return !type.scalar; }); t != DType::none)
+    return t;
+  if (const DType t = find([](Ref ref, const Type&) { return !ref.is(RefKind::constant); });
+      t != DType::none)
+    return t;
   if (const DType t = find([](Ref, const Type&) { return true; }); t != DType::none) return t;
   const int to = op.attribute("to");
   if (to >= 0 && static_cast<size_t>(to) < attributes.size()) {
     const Ref ref = attributes[static_cast<size_t>(to)];
-    if (ref.is(RefKind::number) && ref.index() < kDTypeCount) return static_cast<DType>(ref.index());
+    if (ref.is(RefKind::number) && ref.index() < kDTypeCount)
+      return static_cast<DType>(ref.index());
   }
   return DType::none;
 }
@@ -193,7 +230,8 @@ DType InferContext::dtype(std::string_view name) const {
 }
 
 int InferContext::choice(std::string_view name) const {
-  return has(name) ? static_cast<int>(attributes[static_cast<size_t>(op.attribute(name))].index()) : 0;
+  return has(name) ? static_cast<int>(attributes[static_cast<size_t>(op.attribute(name))].index())
+                   : 0;
 }
 
 std::optional<int64_t> InferContext::static_index(std::string_view name, size_t i) const {
@@ -217,25 +255,32 @@ bool InferContext::fail_attribute(ErrorCode code, std::string_view name, std::st
 
 DType InferContext::result_dtype(size_t i) const {
   switch (op.results[std::min(i, op.results.size() - 1)].type) {
-    case ResultRule::T: return t;
-    case ResultRule::U: return u;
-    case ResultRule::C: return compute_type(t);
-    case ResultRule::S: return scalar_type(t);
-    case ResultRule::boolean: return DType::boolean;
+    case ResultRule::T:
+      return t;
+    case ResultRule::U:
+      return u;
+    case ResultRule::C:
+      return compute_type(t);
+    case ResultRule::S:
+      return scalar_type(t);
+    case ResultRule::boolean:
+      return DType::boolean;
     case ResultRule::to: {
       const DType to = dtype("to");
       return to == DType::none ? DType::i64 : to;  // rows without a required `to` give indices
     }
-    case ResultRule::special: return DType::none;
+    case ResultRule::special:
+      return DType::none;
   }
   return DType::none;
 }
 
 bool InferContext::give(Shape shape) {
   if (!shape.checked_elements())
-    return fail(ErrorCode::ShapeLimit, Fault::Part::result, static_cast<int>(results.size()),
-                fmt::format("the result would be {}, more than the {} elements that a tensor may have",
-                            shape.text(), kMaxElements));
+    return fail(
+        ErrorCode::ShapeLimit, Fault::Part::result, static_cast<int>(results.size()),
+        fmt::format("the result would be {}, more than the {} elements that a tensor may have",
+                    shape.text(), kMaxElements));
   results.push_back(Type::tensor(result_dtype(results.size()), shape));
   return true;
 }
@@ -248,7 +293,8 @@ std::optional<Fault> infer(const Module& module, const OpInfo& op, std::span<con
   InferContext context{module, op, types, attributes, results, found};
   context.t = element_type(op, types, operands, attributes);
   bool has_tensor = false;
-  for (size_t i = 0; i < operands.size(); ++i) has_tensor = has_tensor || (operands[i] && !types[i].scalar);
+  for (size_t i = 0; i < operands.size(); ++i)
+    has_tensor = has_tensor || (operands[i] && !types[i].scalar);
 
   for (size_t i = 0; i < operands.size(); ++i) {
     const OperandInfo& row = operand_info(op, i);
@@ -261,30 +307,35 @@ std::optional<Fault> infer(const Module& module, const OpInfo& op, std::span<con
     const bool form_fits = row.form == Form::either || (row.form == Form::scalar) == type.scalar;
     if (!form_fits)
       return fault(ErrorCode::OperandKind, Fault::Part::operand, i,
-                   fmt::format("operand '{}' of '{}' is {}, found {} {}", row.name, op.mnemonic, text(row.form),
-                               type.scalar ? "a scalar" : "a tensor", type.text()));
+                   fmt::format("operand '{}' of '{}' is {}, found {} {}", row.name, op.mnemonic,
+                               text(row.form), type.scalar ? "a scalar" : "a tensor", type.text()));
     const auto wrong_type = [&](const std::string& want) {
       return fault(ErrorCode::OperandType, Fault::Part::operand, i,
-                   fmt::format("operand '{}' of '{}' is of type {}, found {}", row.name, op.mnemonic, want, type.text()));
+                   fmt::format("operand '{}' of '{}' is of type {}, found {}", row.name,
+                               op.mnemonic, want, type.text()));
     };
     switch (row.type) {
       case TypeRule::T:
         // A scalar register beside tensors holds their scalar type and is converted as by `cast`.
         if (type.scalar && has_tensor && !operands[i].is(RefKind::constant)) {
           if (type.dtype != scalar_type(context.t))
-            return wrong_type(fmt::format("{} beside tensors of {}", name(scalar_type(context.t)), name(context.t)));
+            return wrong_type(fmt::format("{} beside tensors of {}", name(scalar_type(context.t)),
+                                          name(context.t)));
           break;
         }
         if (!op.t.contains(type.dtype)) return wrong_type(op.t.text());
-        if (type.dtype != context.t) return wrong_type(fmt::format("{}, as its other operands", name(context.t)));
+        if (type.dtype != context.t)
+          return wrong_type(fmt::format("{}, as its other operands", name(context.t)));
         break;
       case TypeRule::U:
         if (!op.u.contains(type.dtype)) return wrong_type(op.u.text());
-        if (context.u != DType::none && context.u != type.dtype) return wrong_type(std::string(name(context.u)));
+        if (context.u != DType::none && context.u != type.dtype)
+          return wrong_type(std::string(name(context.u)));
         context.u = type.dtype;
         break;
       case TypeRule::C:
-        if (type.dtype != compute_type(context.t)) return wrong_type(std::string(name(compute_type(context.t))));
+        if (type.dtype != compute_type(context.t))
+          return wrong_type(std::string(name(compute_type(context.t))));
         break;
       case TypeRule::boolean:
         if (type.dtype != DType::boolean) return wrong_type("bool");
@@ -292,7 +343,8 @@ std::optional<Fault> infer(const Module& module, const OpInfo& op, std::span<con
       case TypeRule::index:
         if (!is_index_register(type)) return wrong_type("i64");
         break;
-      case TypeRule::any: break;
+      case TypeRule::any:
+        break;
     }
   }
 
@@ -301,25 +353,30 @@ std::optional<Fault> infer(const Module& module, const OpInfo& op, std::span<con
     if (!attributes[i]) {
       if (attribute.required)
         return fault(ErrorCode::MissingAttribute, Fault::Part::attribute, i,
-                     fmt::format("'{}' needs the attribute '{}': {}", op.mnemonic, attribute.name, attribute.meaning));
+                     fmt::format("'{}' needs the attribute '{}': {}", op.mnemonic, attribute.name,
+                                 attribute.meaning));
       continue;
     }
     if (!attribute_fits(module, attribute, attributes[i], context.t, values))
       return fault(ErrorCode::InvalidAttribute, Fault::Part::attribute, i,
-                   fmt::format("attribute '{}' of '{}' is {}", attribute.name, op.mnemonic, wanted(attribute, context.t)));
+                   fmt::format("attribute '{}' of '{}' is {}", attribute.name, op.mnemonic,
+                               wanted(attribute, context.t)));
   }
   // A result type given by `to` is one that the row can make: its T where no operand says otherwise,
   // an integer where it is an index.
   if (const DType to = context.dtype("to"); to != DType::none && op.family != Family::move) {
     const bool operands_give_t = !op.operands.empty() && op.operands[0].type == TypeRule::T;
     if (op.family == Family::random && !operands_give_t && !op.t.empty() && !op.t.contains(to)) {
-      return fault(ErrorCode::InvalidAttribute, Fault::Part::attribute, static_cast<size_t>(op.attribute("to")),
+      return fault(ErrorCode::InvalidAttribute, Fault::Part::attribute,
+                   static_cast<size_t>(op.attribute("to")),
                    fmt::format("'{}' gives {}, not {}", op.mnemonic, op.t.text(), name(to)));
     }
     const bool gives_index = op.family == Family::reduce || op.opcode == Opcode::Permutation;
     if (gives_index && !is_integer(to))
-      return fault(ErrorCode::InvalidAttribute, Fault::Part::attribute, static_cast<size_t>(op.attribute("to")),
-                   fmt::format("'{}' gives indices, which are integers, not {}", op.mnemonic, name(to)));
+      return fault(
+          ErrorCode::InvalidAttribute, Fault::Part::attribute,
+          static_cast<size_t>(op.attribute("to")),
+          fmt::format("'{}' gives indices, which are integers, not {}", op.mnemonic, name(to)));
   }
   op.shape.infer(context);
   return found;

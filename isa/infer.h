@@ -32,7 +32,8 @@ struct InferContext {
   std::vector<Type>& results;       // the shape rule appends them, one per result of the row
   std::optional<Fault>& fault;
 
-  DType t = DType::none;  // what T stands for; of rows without operands of type T, the attribute `to`
+  DType t =
+      DType::none;  // what T stands for; of rows without operands of type T, the attribute `to`
   DType u = DType::none;
 
   // Attribute values by name; the row's default where the attribute is absent.
@@ -56,9 +57,10 @@ struct InferContext {
 // Infers the result types of an instruction with the given operand types, appending to `results`.
 // Control instructions that open or close regions, `call` and `return` have their own rules in the
 // verifier; for them this checks only the table. Returns the fault, if there is one.
-std::optional<Fault> infer(const Module& module, const OpInfo& op, std::span<const Type> operand_types,
-                           std::span<const Ref> operands, std::span<const Ref> attributes,
-                           std::span<const Value> values, std::vector<Type>& results);
+std::optional<Fault> infer(const Module& module, const OpInfo& op,
+                           std::span<const Type> operand_types, std::span<const Ref> operands,
+                           std::span<const Ref> attributes, std::span<const Value> values,
+                           std::vector<Type>& results);
 
 // The type of the constant of a numeric attribute in an instruction whose T is `t`.
 DType attribute_type(const AttributeInfo& attribute, DType t);
@@ -68,8 +70,8 @@ bool is_default(const AttributeInfo& attribute, const Constant& constant, DType 
 
 // What T stands for: the type of the first tensor among the operands of rule T, else of the first scalar
 // register, else of the first immediate, else the attribute `to`; none where there is none of these.
-DType element_type(const OpInfo& op, std::span<const Type> operand_types, std::span<const Ref> operands,
-                   std::span<const Ref> attributes);
+DType element_type(const OpInfo& op, std::span<const Type> operand_types,
+                   std::span<const Ref> operands, std::span<const Ref> attributes);
 
 // Shapes under numpy's broadcasting: aligned at the last axis, equal or 1. Nothing where they clash.
 std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);

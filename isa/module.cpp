@@ -15,20 +15,29 @@ Function Function::returning() {
 
 std::string_view name(Role role) {
   switch (role) {
-    case Role::input: return "input";
-    case Role::output: return "output";
-    case Role::state: return "state";
-    case Role::data: return "data";
-    case Role::stream: return "stream";
+    case Role::input:
+      return "input";
+    case Role::output:
+      return "output";
+    case Role::state:
+      return "state";
+    case Role::data:
+      return "data";
+    case Role::stream:
+      return "stream";
   }
   return "";
 }
 
 int64_t constant_integer(const Constant& constant) { return static_cast<int64_t>(constant.bits); }
 
-double constant_real(const Constant& constant) { return bits_to_double(constant.dtype, constant.bits); }
+double constant_real(const Constant& constant) {
+  return bits_to_double(constant.dtype, constant.bits);
+}
 
-std::span<const Ref> Module::results(const Instruction& i) const { return {words.data() + i.first, i.results}; }
+std::span<const Ref> Module::results(const Instruction& i) const {
+  return {words.data() + i.first, i.results};
+}
 
 std::span<const Ref> Module::operands(const Instruction& i) const {
   return {words.data() + i.first + i.results, i.operands};
@@ -44,11 +53,16 @@ std::span<const Ref> Module::list(Ref ref) const {
 
 Type Module::type_of(const Function& function, Ref ref) const {
   switch (ref.kind()) {
-    case RefKind::tensor: return types[tensors[ref.index()].type];
-    case RefKind::param: return Type::make_scalar(params[ref.index()].dtype);
-    case RefKind::value: return types[function.values[ref.index()].type];
-    case RefKind::constant: return Type::make_scalar(constants[ref.index()].dtype);
-    default: return {};
+    case RefKind::tensor:
+      return types[tensors[ref.index()].type];
+    case RefKind::param:
+      return Type::make_scalar(params[ref.index()].dtype);
+    case RefKind::value:
+      return types[function.values[ref.index()].type];
+    case RefKind::constant:
+      return Type::make_scalar(constants[ref.index()].dtype);
+    default:
+      return {};
   }
 }
 

@@ -24,7 +24,7 @@ namespace trek::isa {
 
 inline constexpr uint32_t kVersionMajor = 1;
 inline constexpr uint32_t kVersionMinor = 0;
-inline constexpr int kMaxNesting = 64;               // regions within a function
+inline constexpr int kMaxNesting = 64;                 // regions within a function
 inline constexpr uint32_t kMaxIndex = (1u << 28) - 1;  // entries in any one table of a module
 
 // What an operand, a result or an attribute names.
@@ -96,9 +96,9 @@ enum class DataSource : uint8_t {
 };
 
 struct External {
-  uint32_t format = 0;  // string: "npy", "idx", "raw", "safetensors"
-  uint32_t path = 0;    // string
-  uint32_t member = 0;  // string: the tensor within a safetensors file, else ""
+  uint32_t format = 0;    // string: "npy", "idx", "raw", "safetensors"
+  uint32_t path = 0;      // string
+  uint32_t member = 0;    // string: the tensor within a safetensors file, else ""
   uint64_t hash_low = 0;  // XXH3-128 of the tensor's bytes (not of the file)
   uint64_t hash_high = 0;
 };
@@ -115,20 +115,20 @@ inline constexpr uint64_t kDataAlignment = 64;
 
 // A scalar that the host may set before a run.
 struct Param {
-  uint32_t name = 0;      // string
+  uint32_t name = 0;          // string
   DType dtype = DType::none;  // i64, f32, f64 or bool
-  uint32_t value = 0;     // constant of that dtype: the default
+  uint32_t value = 0;         // constant of that dtype: the default
 };
 
 // A parameter of a function is the value of the same index. `inplace` parameters (`%w!`) stand for a
 // module tensor that the function may write.
 struct Function {
-  uint32_t name = 0;                // string
-  uint32_t parameters = 0;          // values[0 .. parameters)
-  std::vector<uint8_t> inplace;     // one flag per parameter
-  std::vector<uint32_t> results;    // types
-  std::vector<Value> values;        // in order of definition
-  std::vector<Instruction> code;    // the last is `return`
+  uint32_t name = 0;              // string
+  uint32_t parameters = 0;        // values[0 .. parameters)
+  std::vector<uint8_t> inplace;   // one flag per parameter
+  std::vector<uint32_t> results;  // types
+  std::vector<Value> values;      // in order of definition
+  std::vector<Instruction> code;  // the last is `return`
 
   // A function without a name that does nothing.
   static Function returning();
@@ -171,7 +171,8 @@ struct Debug {
   enum class ItemKind : uint8_t { constant, tensor, param, function, test, comment, blank };
   struct Item {
     ItemKind kind = ItemKind::blank;
-    uint32_t index = 0;    // into constants here, tensors, params ... of the module; of a comment: string
+    uint32_t index =
+        0;  // into constants here, tensors, params ... of the module; of a comment: string
     uint32_t comment = 0;  // string: the comment that ends the line, or ""
   };
   // A comment inside a function: lines before an instruction, or at the end of its line.
@@ -191,14 +192,14 @@ struct Debug {
     uint32_t text = 0;      // string
   };
 
-  std::vector<FunctionNames> names;      // one per function, or empty
-  std::vector<FunctionLines> lines;      // one per function, or empty
-  std::vector<std::string> files;        // source file names
-  std::vector<std::string> sources;      // their texts, or empty
+  std::vector<FunctionNames> names;  // one per function, or empty
+  std::vector<FunctionLines> lines;  // one per function, or empty
+  std::vector<std::string> files;    // source file names
+  std::vector<std::string> sources;  // their texts, or empty
   std::vector<NamedConstant> constants;
   std::vector<Item> items;
-  std::vector<CodeComment> comments;     // ascending by function, instruction, leading before trailing
-  std::vector<Spelling> spellings;       // ascending by where, function, index, slot, element
+  std::vector<CodeComment> comments;  // ascending by function, instruction, leading before trailing
+  std::vector<Spelling> spellings;    // ascending by where, function, index, slot, element
 };
 
 // A section of a binary module that this build does not know and need not understand: it is carried

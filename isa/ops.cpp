@@ -41,7 +41,9 @@ constexpr OperandInfo optional(std::string_view name) {
 constexpr OperandInfo variadic(std::string_view name) {
   return {name, TypeRule::T, Form::tensor, Access::variadic};
 }
-constexpr OperandInfo i64(std::string_view name) { return {name, TypeRule::index, Form::scalar, Access::in}; }
+constexpr OperandInfo i64(std::string_view name) {
+  return {name, TypeRule::index, Form::scalar, Access::in};
+}
 constexpr OperandInfo condition() { return {"c", TypeRule::boolean, Form::scalar, Access::in}; }
 constexpr OperandInfo carried() { return {"value", TypeRule::any, Form::either, Access::variadic}; }
 
@@ -53,8 +55,8 @@ constexpr ResultInfo carried_out() { return {"result", ResultRule::special, true
 
 enum class AttributeNeed : uint8_t { required, optional };
 
-constexpr AttributeInfo attribute(std::string_view name, AttributeKind kind, std::string_view meaning,
-                                  AttributeNeed need) {
+constexpr AttributeInfo attribute(std::string_view name, AttributeKind kind,
+                                  std::string_view meaning, AttributeNeed need) {
   AttributeInfo info;
   info.name = name;
   info.kind = kind;
@@ -77,7 +79,8 @@ constexpr AttributeInfo integer(std::string_view name, std::string_view meaning)
 constexpr AttributeInfo integer(std::string_view name, int fallback, std::string_view meaning) {
   return with_default(integer(name, meaning), fallback);
 }
-constexpr AttributeInfo integers(std::string_view name, std::string_view meaning, bool required = true) {
+constexpr AttributeInfo integers(std::string_view name, std::string_view meaning,
+                                 bool required = true) {
   return attribute(name, AttributeKind::integers, meaning,
                    required ? AttributeNeed::required : AttributeNeed::optional);
 }
@@ -110,14 +113,18 @@ constexpr AttributeInfo element(std::string_view name, std::string_view meaning)
 constexpr AttributeInfo element(std::string_view name, double fallback, std::string_view meaning) {
   return with_default(element(name, meaning), fallback);
 }
-constexpr AttributeInfo dtype(std::string_view name, std::string_view meaning, bool required = false) {
+constexpr AttributeInfo dtype(std::string_view name, std::string_view meaning,
+                              bool required = false) {
   return attribute(name, AttributeKind::dtype, meaning,
                    required ? AttributeNeed::required : AttributeNeed::optional);
 }
-constexpr AttributeInfo to(std::string_view meaning, bool = true) { return dtype("to", meaning, true); }
+constexpr AttributeInfo to(std::string_view meaning, bool = true) {
+  return dtype("to", meaning, true);
+}
 // The integer type of an index result: i64 if not given.
 constexpr AttributeInfo to_index(std::string_view meaning) { return dtype("to", meaning); }
-constexpr AttributeInfo choice(std::string_view name, std::string_view choices, std::string_view meaning) {
+constexpr AttributeInfo choice(std::string_view name, std::string_view choices,
+                               std::string_view meaning) {
   AttributeInfo info = attribute(name, AttributeKind::choice, meaning, AttributeNeed::optional);
   info.choices = choices;
   return info;
@@ -168,26 +175,40 @@ static_assert(described(), "a row of ops.def lacks its mnemonic, its shape rule 
 
 std::string_view name(Family family) {
   switch (family) {
-    case Family::move: return "move";
-    case Family::pointwise: return "pointwise";
-    case Family::reduce: return "reduce and order";
-    case Family::matrix: return "matrix";
-    case Family::loss: return "softmax and cross-entropy";
-    case Family::optimizer: return "optimizer";
-    case Family::random: return "random";
-    case Family::control: return "control";
+    case Family::move:
+      return "move";
+    case Family::pointwise:
+      return "pointwise";
+    case Family::reduce:
+      return "reduce and order";
+    case Family::matrix:
+      return "matrix";
+    case Family::loss:
+      return "softmax and cross-entropy";
+    case Family::optimizer:
+      return "optimizer";
+    case Family::random:
+      return "random";
+    case Family::control:
+      return "control";
   }
   return "";
 }
 
 std::string_view name(Numerics numerics) {
   switch (numerics) {
-    case Numerics::exact: return "exact";
-    case Numerics::rounded: return "rounded";
-    case Numerics::function: return "function";
-    case Numerics::ordered: return "ordered";
-    case Numerics::dot: return "dot";
-    case Numerics::random: return "random";
+    case Numerics::exact:
+      return "exact";
+    case Numerics::rounded:
+      return "rounded";
+    case Numerics::function:
+      return "function";
+    case Numerics::ordered:
+      return "ordered";
+    case Numerics::dot:
+      return "dot";
+    case Numerics::random:
+      return "random";
   }
   return "";
 }
@@ -201,9 +222,9 @@ int OpInfo::attribute(std::string_view wanted) const {
 std::span<const OpInfo> all_ops() { return kOps; }
 
 const OpInfo* find_op(uint16_t number) {
-  const auto found = std::lower_bound(kOps.begin(), kOps.end(), number, [](const OpInfo& op, uint16_t n) {
-    return static_cast<uint16_t>(op.opcode) < n;
-  });
+  const auto found = std::lower_bound(
+      kOps.begin(), kOps.end(), number,
+      [](const OpInfo& op, uint16_t n) { return static_cast<uint16_t>(op.opcode) < n; });
   if (found == kOps.end() || static_cast<uint16_t>(found->opcode) != number) return nullptr;
   return &*found;
 }
@@ -222,14 +243,14 @@ const OpInfo& info(Opcode opcode) { return kOps[static_cast<size_t>(index_of(opc
 
 int index_of(Opcode opcode) {
   switch (opcode) {
-#define TREK_OP(Id, number, ...) \
-  case Opcode::Id: {             \
-    constexpr int kRow = [] {  \
-      int i = 0;                 \
+#define TREK_OP(Id, number, ...)                                     \
+  case Opcode::Id: {                                                 \
+    constexpr int kRow = [] {                                        \
+      int i = 0;                                                     \
       while (kOps[static_cast<size_t>(i)].opcode != Opcode::Id) ++i; \
-      return i;                  \
-    }();                         \
-    return kRow;               \
+      return i;                                                      \
+    }();                                                             \
+    return kRow;                                                     \
   }
 #include "isa/ops.def"
 #undef TREK_OP

@@ -65,20 +65,20 @@ struct ResultInfo {
 };
 
 enum class AttributeKind : uint8_t {
-  flag,       // present or not: ta
-  integer,    // a static integer: k=5
-  integers,   // static integers: size=[2,3]; a lone integer may stand for a list of one
-  index,      // an i64, static or a scalar: key=$k
-  indices,    // a list of those: at=[$i,0]
-  real,       // a number of type C, static or a scalar of that type: lr=$lr
-  single,     // the same of type f32
-  element,    // a static number of type T: value=0
-  dtype,      // to=f32
-  choice,     // one of `choices`: reduction=mean
-  tail,       // a unary pointwise instruction without required attributes: tail=relu
-  string,     // "loss"
-  function,   // the callee
-  values,     // registers that a region defines
+  flag,      // present or not: ta
+  integer,   // a static integer: k=5
+  integers,  // static integers: size=[2,3]; a lone integer may stand for a list of one
+  index,     // an i64, static or a scalar: key=$k
+  indices,   // a list of those: at=[$i,0]
+  real,      // a number of type C, static or a scalar of that type: lr=$lr
+  single,    // the same of type f32
+  element,   // a static number of type T: value=0
+  dtype,     // to=f32
+  choice,    // one of `choices`: reduction=mean
+  tail,      // a unary pointwise instruction without required attributes: tail=relu
+  string,    // "loss"
+  function,  // the callee
+  values,    // registers that a region defines
 };
 
 struct AttributeInfo {
@@ -86,7 +86,7 @@ struct AttributeInfo {
   AttributeKind kind = AttributeKind::flag;
   bool required = false;
   bool has_default = false;
-  double fallback = 0;  // the default of a number, where it has one
+  double fallback = 0;       // the default of a number, where it has one
   std::string_view meaning;  // a few words for the manual
   std::string_view choices;  // of a choice, separated by '|'; the first is the default
 };
@@ -171,11 +171,9 @@ struct OpInfo {
     return opcode == Opcode::Loop || opcode == Opcode::While || opcode == Opcode::If ||
            opcode == Opcode::Else;
   }
-  bool is_scalar_capable() const {
-    return !operands.empty() && operands[0].form == Form::either;
-  }
-  // The position of the attribute `name`, or -1.
-  int attribute(std::string_view name) const;
+  bool is_scalar_capable() const { return !operands.empty() && operands[0].form == Form::either; }
+  // The position of the attribute `wanted`, or -1.
+  int attribute(std::string_view wanted) const;
 };
 
 // All rows, by ascending opcode.

@@ -8,7 +8,8 @@ namespace trek::isa {
 std::string_view code(ErrorCode error) {
   switch (error) {
 #define TREK_ERROR(Id, code, sentence) \
-  case ErrorCode::Id: return code;
+  case ErrorCode::Id:                  \
+    return code;
 #include "isa/errors.def"
 #undef TREK_ERROR
   }
@@ -18,7 +19,8 @@ std::string_view code(ErrorCode error) {
 std::string_view sentence(ErrorCode error) {
   switch (error) {
 #define TREK_ERROR(Id, code, sentence) \
-  case ErrorCode::Id: return sentence;
+  case ErrorCode::Id:                  \
+    return sentence;
 #include "isa/errors.def"
 #undef TREK_ERROR
   }
@@ -27,9 +29,11 @@ std::string_view sentence(ErrorCode error) {
 
 std::string_view name(TrapCode trap) {
   switch (trap) {
-    case TrapCode::None: return "none";
+    case TrapCode::None:
+      return "none";
 #define TREK_TRAP(Id, number, name, sentence) \
-  case TrapCode::Id: return name;
+  case TrapCode::Id:                          \
+    return name;
 #include "isa/traps.def"
 #undef TREK_TRAP
   }
@@ -38,9 +42,11 @@ std::string_view name(TrapCode trap) {
 
 std::string_view sentence(TrapCode trap) {
   switch (trap) {
-    case TrapCode::None: return "";
+    case TrapCode::None:
+      return "";
 #define TREK_TRAP(Id, number, name, sentence) \
-  case TrapCode::Id: return sentence;
+  case TrapCode::Id:                          \
+    return sentence;
 #include "isa/traps.def"
 #undef TREK_TRAP
   }

@@ -60,8 +60,8 @@ using Problems = std::vector<Problem>;
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  Result(Problems problems) : state_(std::move(problems)) {}   // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
+  Result(Problems problems) : state_(std::move(problems)) {}  // NOLINT(google-explicit-constructor)
   Result(Problem problem) : state_(Problems{std::move(problem)}) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }

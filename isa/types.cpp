@@ -1,9 +1,9 @@
 #include "isa/types.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
+
+#include <fmt/format.h>
 
 namespace trek::isa {
 namespace {
@@ -39,9 +39,7 @@ int byte_size(DType type) { return row(type).bytes; }
 
 DTypeKind kind(DType type) { return row(type).kind; }
 
-DType compute_type(DType type) {
-  return is_real(type) && byte_size(type) < 4 ? DType::f32 : type;
-}
+DType compute_type(DType type) { return is_real(type) && byte_size(type) < 4 ? DType::f32 : type; }
 
 DType scalar_type(DType type) {
   if (is_integer(type)) return DType::i64;

@@ -19,7 +19,9 @@ Problems verify(const Module& module) {
 }
 
 bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
   if (name.empty() || !letter(name.front())) return false;
   for (char c : name)
     if (!letter(c) && !(c >= '0' && c <= '9')) return false;
@@ -37,14 +39,18 @@ void Report::add(ErrorCode code, std::string place, std::string message) {
   problems_.push_back(std::move(problem));
 }
 
-void Report::add(ErrorCode code, const Function& function, size_t instruction, std::string message) {
+void Report::add(ErrorCode code, const Function& function, size_t instruction,
+                 std::string message) {
   if (full()) return;
   const bool is_init = &function == &module_.init;
   const bool exists = instruction < function.code.size();
-  const OpInfo* op = exists ? find_op(static_cast<uint16_t>(function.code[instruction].opcode)) : nullptr;
+  const OpInfo* op =
+      exists ? find_op(static_cast<uint16_t>(function.code[instruction].opcode)) : nullptr;
   add(code,
-      fmt::format("{}, instruction {}{}", is_init ? "initialisers" : fmt::format("function {}", module_.strings[function.name]),
-                  instruction, op == nullptr ? "" : fmt::format(" ({})", op->mnemonic)),
+      fmt::format(
+          "{}, instruction {}{}",
+          is_init ? "initialisers" : fmt::format("function {}", module_.strings[function.name]),
+          instruction, op == nullptr ? "" : fmt::format(" ({})", op->mnemonic)),
       std::move(message));
   if (is_init) return;
   const auto number = static_cast<size_t>(&function - module_.functions.data());
@@ -58,20 +64,29 @@ void Report::add(ErrorCode code, const Function& function, size_t instruction, s
 bool in_range(const Module& module, const Function& function, Ref ref) {
   const auto within = [&](size_t size) { return ref.index() < size; };
   switch (ref.kind()) {
-    case RefKind::none: return ref.bits == 0;
-    case RefKind::tensor: return within(module.tensors.size());
-    case RefKind::param: return within(module.params.size());
-    case RefKind::value: return within(function.values.size());
-    case RefKind::constant: return within(module.constants.size());
-    case RefKind::string: return within(module.strings.size());
-    case RefKind::function: return within(module.functions.size());
-    case RefKind::number: return true;
+    case RefKind::none:
+      return ref.bits == 0;
+    case RefKind::tensor:
+      return within(module.tensors.size());
+    case RefKind::param:
+      return within(module.params.size());
+    case RefKind::value:
+      return within(function.values.size());
+    case RefKind::constant:
+      return within(module.constants.size());
+    case RefKind::string:
+      return within(module.strings.size());
+    case RefKind::function:
+      return within(module.functions.size());
+    case RefKind::number:
+      return true;
     case RefKind::list: {
       if (!within(module.lists.size())) return false;
       const uint64_t count = module.lists[ref.index()].bits;
       if (count > module.lists.size() - ref.index() - 1) return false;
       for (Ref item : module.list(ref))
-        if (item.is(RefKind::list) || item.is(RefKind::none) || !in_range(module, function, item)) return false;
+        if (item.is(RefKind::list) || item.is(RefKind::none) || !in_range(module, function, item))
+          return false;
       return true;
     }
   }

@@ -19,7 +19,10 @@ struct CallSite {
 class CallGraph {
  public:
   CallGraph(const Module& module, Report& report)
-      : module_(module), report_(report), calls_(module.functions.size()), tensors_(module.functions.size()) {
+      : module_(module),
+        report_(report),
+        calls_(module.functions.size()),
+        tensors_(module.functions.size()) {
     for (size_t f = 0; f < module.functions.size(); ++f) collect(f);
   }
 
@@ -34,7 +37,8 @@ class CallGraph {
       const Instruction& instruction = function.code[i];
       for (Ref word : module_.results(instruction)) note(f, word);
       for (Ref word : module_.operands(instruction)) note(f, word);
-      if (instruction.opcode == Opcode::Call) calls_[f].push_back({module_.attributes(instruction)[0].index(), i});
+      if (instruction.opcode == Opcode::Call)
+        calls_[f].push_back({module_.attributes(instruction)[0].index(), i});
     }
     std::sort(tensors_[f].begin(), tensors_[f].end());
     tensors_[f].erase(std::unique(tensors_[f].begin(), tensors_[f].end()), tensors_[f].end());
@@ -67,9 +71,12 @@ class CallGraph {
         const uint32_t caller = frame.function;
         const CallSite site = calls_[caller][frame.next++];
         if (colours[site.callee] == Colour::grey) {
-          report_.add(ErrorCode::Recursion, module_.functions[caller], site.instruction,
-                      fmt::format("'{}' calls '{}', which is already being executed: functions do not recurse",
-                                  module_.strings[module_.functions[caller].name], module_.strings[module_.functions[site.callee].name]));
+          report_.add(
+              ErrorCode::Recursion, module_.functions[caller], site.instruction,
+              fmt::format(
+                  "'{}' calls '{}', which is already being executed: functions do not recurse",
+                  module_.strings[module_.functions[caller].name],
+                  module_.strings[module_.functions[site.callee].name]));
           return false;
         }
         if (colours[site.callee] == Colour::white) {
@@ -102,12 +109,15 @@ class CallGraph {
             stack.pop_back();
             steps += 1 + calls_[g].size();
             if (steps > kMostSteps)
-              return report_.add(ErrorCode::NestingLimit, "module", "too many calls with in-place arguments to check");
+              return report_.add(ErrorCode::NestingLimit, "module",
+                                 "too many calls with in-place arguments to check");
             if (std::binary_search(tensors_[g].begin(), tensors_[g].end(), arguments[a].index())) {
-              report_.add(ErrorCode::Alias, function, site.instruction,
-                          fmt::format("@{} is handed over in place to '{}', and '{}' uses it by name",
-                                      module_.strings[module_.tensors[arguments[a].index()].name],
-                                      module_.strings[callee.name], module_.strings[module_.functions[g].name]));
+              report_.add(
+                  ErrorCode::Alias, function, site.instruction,
+                  fmt::format("@{} is handed over in place to '{}', and '{}' uses it by name",
+                              module_.strings[module_.tensors[arguments[a].index()].name],
+                              module_.strings[callee.name],
+                              module_.strings[module_.functions[g].name]));
               break;
             }
             for (const CallSite& inner : calls_[g])
@@ -123,7 +133,7 @@ class CallGraph {
 
   const Module& module_;
   Report& report_;
-  std::vector<std::vector<CallSite>> calls_;   // per function
+  std::vector<std::vector<CallSite>> calls_;    // per function
   std::vector<std::vector<uint32_t>> tensors_;  // per function, sorted: those it names itself
 };
 

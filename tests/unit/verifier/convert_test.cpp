@@ -1,12 +1,13 @@
 // Conversions between elements and numbers, against what the formats say.
-#include <catch2/catch.hpp>
+#include "isa/convert.h"
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "isa/convert.h"
+#include <catch2/catch.hpp>
+
 #include "isa/module.h"
 
 using namespace trek::isa;
@@ -34,10 +35,13 @@ TEST_CASE("f32 rounds as the hardware does") {
   for (int i = 0; i < 1'000'000; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     double value = std::bit_cast<double>(state);
-    if (i % 2 == 0) value = std::ldexp(1 + std::ldexp(static_cast<double>(state >> 12), -52), static_cast<int>(state % 300) - 150);
+    if (i % 2 == 0)
+      value = std::ldexp(1 + std::ldexp(static_cast<double>(state >> 12), -52),
+                         static_cast<int>(state % 300) - 150);
     if (std::isnan(value)) continue;
     CAPTURE(value);
-    REQUIRE(double_to_bits(DType::f32, value) == std::bit_cast<uint32_t>(static_cast<float>(value)));
+    REQUIRE(double_to_bits(DType::f32, value) ==
+            std::bit_cast<uint32_t>(static_cast<float>(value)));
   }
 }
 
@@ -51,7 +55,7 @@ TEST_CASE("known values of the small formats") {
   CHECK(double_to_bits(DType::f16, -0.0) == 0x8000);
   CHECK(double_to_bits(DType::bf16, 1.00390625) == 0x3F80);  // half way: to even
   CHECK(double_to_bits(DType::f8e4m3, 448) == 0x7E);
-  CHECK(double_to_bits(DType::f8e4m3, 464) == 0x7E);   // half way to 480, which is the NaN: to even
+  CHECK(double_to_bits(DType::f8e4m3, 464) == 0x7E);  // half way to 480, which is the NaN: to even
   CHECK(double_to_bits(DType::f8e4m3, 465) == 0x7F);
   CHECK(double_to_bits(DType::f8e4m3, -kInf) == 0xFF);
   CHECK(double_to_bits(DType::f8e5m2, kInf) == 0x7C);

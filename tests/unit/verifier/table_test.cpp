@@ -1,7 +1,7 @@
 // The instruction table as data, and what is derived from it.
-#include <catch2/catch.hpp>
-
 #include <set>
+
+#include <catch2/catch.hpp>
 
 #include "isa/builder.h"
 #include "isa/cost.h"
@@ -83,7 +83,9 @@ TEST_CASE("costs follow the rows: products, elements, bytes") {
   const Ref b = build.tensor("b", Type::tensor(DType::f32, {6, 5}), Role::input);
   const Ref w = build.tensor("w", Type::tensor(DType::f32, {3, 4, 5}), Role::state);
   build.begin_function("main");
-  const auto last_cost = [&] { return cost(module, build.function(), build.function().code.back()); };
+  const auto last_cost = [&] {
+    return cost(module, build.function(), build.function().code.back());
+  };
 
   REQUIRE_FALSE(build.add(Opcode::Matmul, {a, b}, {{}, Builder::number(1)}));  // tb
   CHECK(last_cost().flops == 2 * 3 * 4 * 6 * 5);
@@ -96,7 +98,8 @@ TEST_CASE("costs follow the rows: products, elements, bytes") {
   CHECK(last_cost().flops == 3 * (60 + 30));
   const std::vector<int64_t> size{1, 1, 2};
   const Ref zero = build.integer(0);
-  REQUIRE_FALSE(build.add(Opcode::Slice, {a}, {build.list(std::vector<Ref>{zero, zero, zero}), build.integers(size)}));
+  REQUIRE_FALSE(build.add(Opcode::Slice, {a},
+                          {build.list(std::vector<Ref>{zero, zero, zero}), build.integers(size)}));
   CHECK(last_cost().bytes == 2 * 2 * 4);
   build.open_while({});
   CHECK(last_cost().bytes == 0);
@@ -106,7 +109,8 @@ TEST_CASE("tables intern: equal strings, types and constants are one entry") {
   Module module;
   Builder build(module);
   CHECK(build.string("a") == build.string("a"));
-  CHECK(build.type(Type::tensor(DType::f32, {1, 2})) == build.type(Type::tensor(DType::f32, {1, 2})));
+  CHECK(build.type(Type::tensor(DType::f32, {1, 2})) ==
+        build.type(Type::tensor(DType::f32, {1, 2})));
   CHECK(build.type(Type::tensor(DType::f32, {})) != build.type(Type::make_scalar(DType::f32)));
   CHECK(build.integer(7) == build.integer(7));
   Builder again(module);  // one that goes on from a module that exists
