@@ -7,6 +7,7 @@
 #include "isa/semantics/exponential.h"
 #include "isa/semantics/hyperbolic.h"
 #include "isa/semantics/logarithm.h"
+#include "isa/semantics/pair.h"
 #include "isa/semantics/rounding.h"
 #include "isa/semantics/target.h"
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "isa/semantics/exponential.h"
+#include "isa/semantics/pair.h"
 #include "isa/semantics/target.h"
 
 namespace trek::semantics {
@@ -45,15 +46,14 @@ TREK_FN T erf(T x) {
   const T square = x * x;
   T s;
   if constexpr (sizeof(T) == 4) {
-    s = horner(square, 0x1.06eba8p-3f, -0x1.812746p-2f, 0x1.ce2f08p-4f, -0x1.b829d8p-6f,
-               0x1.562b1ap-8f, -0x1.bcd7dap-11f, 0x1.d8b874p-14f, -0x1.44cf86p-17f);
+    s = horner(square, 0x1.06eba8p-3f, -0x1.812746p-2f, 0x1.ce2e94p-4f, -0x1.b81a7p-6f,
+               0x1.5542aap-8f, -0x1.aec89cp-11f, 0x1.6cdc88p-14f);
   } else {
     s = horner(square, 0x1.06eba8214db69p-3, -0x1.812746b0379e7p-2, 0x1.ce2f21a042be2p-4,
-               -0x1.b82ce31288b51p-6, 0x1.565bcd0e6a531p-8, -0x1.c02db400406b4p-11,
-               0x1.f9a326f9a7abp-14, -0x1.f4d25c3b79684p-17, 0x1.b9e6c994eb792p-20,
-               -0x1.5f74291e176a9p-23, 0x1.fcc4c9eaab286p-27, -0x1.51cfe8a6ffe87p-30,
-               0x1.9df864cb2fbadp-34, -0x1.d33622c5e1112p-38, 0x1.cfa0aef9a1ec4p-42,
-               -0x1.3ac4cf4163887p-46);
+               -0x1.b82ce31288b39p-6, 0x1.565bcd0e69ed3p-8, -0x1.c02db4001f063p-11,
+               0x1.f9a326f28ee19p-14, -0x1.f4d25b35426cfp-17, 0x1.b9e6af2eefdacp-20,
+               -0x1.5f724918170fbp-23, 0x1.fc94cf39a62dep-27, -0x1.5028500c819f6p-30,
+               0x1.8aad35469c12cp-34, -0x1.4b94848f0fb09p-38);
   }
   const T near = fma(magnitude, s, magnitude);
 
@@ -64,7 +64,7 @@ TREK_FN T erf(T x) {
   const ExpParts<T> e = exp_parts(-z2.hi, -z2.lo);
   const Pair<T> tail = multiply(exp_pair(e), scaled_erfc(Pair<T>{z, T(0)}));
   const T far = T(1) - scale(tail.hi + tail.lo, e.k);
-  return copy_sign(magnitude < T(1) ? near : far, x);
+  return copy_sign(magnitude < T(0.875) ? near : far, x);
 }
 
 }  // namespace trek::semantics

@@ -1,7 +1,7 @@
-// tanh and the logistic sigmoid, both quotients of e^-|x|: nothing cancels and nothing overflows.
-// A quotient of pairs is accurate but its low part wobbles, and where a function flattens out
-// towards 1 the wobble could break monotonicity between neighbours. There the result is 1 minus
-// something small and rounds away the wobble.
+// tanh and the logistic sigmoid, both quotients of e^-|x| held as pairs: nothing overflows, nothing
+// cancels, and what is left before the rounding is far below the distance between the values of
+// neighbouring arguments, or, where the function flattens out, below what could cross a rounding
+// boundary twice. tests/accuracy shows over all binary32 numbers that both are monotone.
 #pragma once
 
 #include "isa/semantics/exponential.h"
@@ -17,8 +17,7 @@ TREK_FN T tanh(T x) {
   const Pair<T> m = expm1_negative(T(-2) * magnitude);
   const Pair<T> sum = fast_two_sum(T(2), m.hi);
   const Pair<T> q = divide(Pair<T>{-m.hi, -m.lo}, Pair<T>{sum.hi, sum.lo + m.lo});
-  const T small = q.hi + q.lo;
-  return copy_sign(small, x);
+  return copy_sign(q.hi + q.lo, x);
 }
 
 // With e = 2^k p = e^-|u|: what sigmoid and the functions gated by it are made of.

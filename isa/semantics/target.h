@@ -99,7 +99,7 @@ TREK_FN T quiet_nan() {
 
 template <Float T>
 TREK_FN bool is_nan(T x) {
-  return x != x;
+  return __builtin_isnan(x);
 }
 
 // x * y + z, rounded once.
@@ -142,20 +142,23 @@ TREK_FN T copy_sign(T x, T s) {
   return from_bits<T>(static_cast<UIntOf<T>>((to_bits(x) & ~kSign) | (to_bits(s) & kSign)));
 }
 
-// 2^k as a number of T; -kBias < k <= kBias.
+// 2^k as a number of T; -kBias < k <= kBias. Any other k (from a NaN) gives some number.
 template <Float T>
 TREK_FN T power_of_two(IntOf<T> k) {
-  return from_bits<T>(static_cast<UIntOf<T>>(k + Format<T>::kBias) << Format<T>::kMantissaBits);
+  constexpr UIntOf<T> kBias = UIntOf<T>{Format<T>::kBias};
+  return from_bits<T>((static_cast<UIntOf<T>>(k) + kBias) << Format<T>::kMantissaBits);
 }
 
 // x * 2^k, rounded once if |x| is in [2^-30, 2^30] and -4/3 kBias < k < 4/3 kBias: the first
 // product is exact, only the second can meet the subnormals or overflow.
 template <Float T>
 TREK_FN T scale(T x, IntOf<T> k) {
-  // floor(k / 2), by an unsigned shift: AVX2 has no arithmetic one for 64 bits.
+  // Unsigned: AVX2 has no arithmetic shift of 64 bits, and a k from a NaN may be anything.
   using U = UIntOf<T>;
-  const IntOf<T> half = static_cast<IntOf<T>>((static_cast<U>(k) + 8192) >> 1) - 4096;
-  return x * power_of_two<T>(half) * power_of_two<T>(k - half);
+  const U half = ((static_cast<U>(k) + 8192) >> 1) - 4096;  // floor(k / 2)
+  const U other = static_cast<U>(k) - half;
+  return x * power_of_two<T>(static_cast<IntOf<T>>(half)) *
+         power_of_two<T>(static_cast<IntOf<T>>(other));
 }
 
 // c0 + x (c1 + x (c2 + ...)), one fma per coefficient, the innermost first.

@@ -136,7 +136,7 @@ TREK_FN QuarterTurns<T> reduce_quarter_turns(T x) {
   if (__builtin_expect(magnitude >= T(131072) && magnitude < infinity<T>(), 0)) {
     return reduce_large(x);
   }
-  return reduce_moderate(magnitude < infinity<T>() ? x : x - x);
+  return reduce_moderate(magnitude < infinity<T>() ? x : quiet_nan<T>());
 }
 
 // sin r = r + (r^3 S(r^2) + lo), |r| <= pi/4.
