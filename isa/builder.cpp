@@ -128,6 +128,11 @@ void Builder::set_results(std::span<const Type> types) {
   for (const Type& t : types) function_->results.push_back(type(t));
 }
 
+void Builder::resume_function(uint32_t index) {
+  function_ = &module_.functions[index];
+  regions_.clear();
+}
+
 void Builder::end_function() {
   const auto& code = function_->code;
   if (code.empty() || code.back().opcode != Opcode::Return) return_values({});
@@ -206,6 +211,10 @@ std::optional<Fault> Builder::add(Opcode opcode, std::span<const Ref> operands,
   const DType t = element_type(op, types_, operands_, attributes_);
   for (size_t i = 0; i < attributes_.size(); ++i)
     attributes_[i] = normalised(op.attributes[i], attributes_[i], t);
+  const Ref default_to = dtype(default_result_type(op, t));
+  if (const int to = op.attribute("to");
+      to >= 0 && attributes_[static_cast<size_t>(to)] == default_to)
+    attributes_[static_cast<size_t>(to)] = {};
 
   result_types_.clear();
   if (auto fault =

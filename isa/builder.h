@@ -48,6 +48,8 @@ class Builder {
   uint32_t begin_function(std::string_view name);
   Ref parameter(const Type& type, bool inplace, std::string_view name = "");
   void set_results(std::span<const Type> types);
+  // Goes back to a function whose signature was given before others were begun.
+  void resume_function(uint32_t index);
   void end_function();
   // The instructions that follow initialise `target`: each writes one tensor, in tensor order.
   void begin_init();

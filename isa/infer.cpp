@@ -164,6 +164,14 @@ bool is_default(const AttributeInfo& attribute, const Constant& constant, DType 
   return constant.bits == static_cast<uint64_t>(static_cast<int64_t>(attribute.fallback));
 }
 
+DType default_result_type(const OpInfo& op, DType t) {
+  const int to = op.attribute("to");
+  if (to < 0 || op.attributes[static_cast<size_t>(to)].required) return DType::none;
+  if (op.opcode != Opcode::Matmul) return DType::i64;
+  if (is_real(t)) return t;
+  return byte_size(t) == 8 ? DType::i64 : DType::i32;
+}
+
 DType element_type(const OpInfo& op, std::span<const Type> operand_types,
                    std::span<const Ref> operands, std::span<const Ref> attributes) {
   // Tensors decide, then scalar registers, then immediates, which the builder has typed.

@@ -67,6 +67,9 @@ DType attribute_type(const AttributeInfo& attribute, DType t);
 
 // Whether a constant is the default of a numeric attribute, which a module stores as absent.
 bool is_default(const AttributeInfo& attribute, const Constant& constant, DType t);
+// What the attribute `to` of the row is where it is absent: of an index result i64, of a matrix product
+// its operands' type, or the accumulator's for integers; none where the row requires it or has none.
+DType default_result_type(const OpInfo& op, DType t);
 
 // What T stands for: the type of the first tensor among the operands of rule T, else of the first scalar
 // register, else of the first immediate, else the attribute `to`; none where there is none of these.

@@ -161,8 +161,13 @@ void FunctionVerifier::check_plain() {
 void FunctionVerifier::check_canonical_attributes() {
   const DType t = element_type(*op_, types_, operands_, attributes_);
   for (size_t i = 0; i < attributes_.size(); ++i) {
-    if (!attributes_[i].is(RefKind::constant)) continue;
-    if (is_default(op_->attributes[i], module_.constants[attributes_[i].index()], t))
+    const bool is_default_value =
+        attributes_[i].is(RefKind::constant)
+            ? is_default(op_->attributes[i], module_.constants[attributes_[i].index()], t)
+            : op_->attributes[i].kind == AttributeKind::dtype &&
+                  attributes_[i] ==
+                      Ref(RefKind::number, static_cast<uint32_t>(default_result_type(*op_, t)));
+    if (is_default_value)
       fail(ErrorCode::NotCanonical,
            fmt::format("attribute '{}' is its default, which is stored as absent",
                        op_->attributes[i].name));

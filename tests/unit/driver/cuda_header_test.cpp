@@ -12,6 +12,7 @@
 namespace trek::driver {
 namespace {
 
+// NOLINTBEGIN(bugprone-sizeof-expression,misc-redundant-expression): of template arguments
 // Alike for a caller: both pointers, or both plain values of one size.
 template <class Ours, class Theirs>
 inline constexpr bool kAlike =
@@ -23,6 +24,7 @@ template <class... Ours, class... Theirs>
   requires(sizeof...(Ours) == sizeof...(Theirs))
 inline constexpr bool kSameSignature<CuResult(Ours...), CUresult(Theirs...)> =
     (kAlike<Ours, Theirs> && ...);
+// NOLINTEND(bugprone-sizeof-expression,misc-redundant-expression)
 
 #define TREK_CUDA(name, symbol, parameters) \
   static_assert(kSameSignature<CuResult parameters, decltype(::symbol)>, #symbol);

@@ -35,7 +35,7 @@ CuResult give(const char* symbol, Handle* handle, size_t bytes = 1) {
 template <class Handle>
 CuResult take_back(const char* symbol, Handle handle) {
   const CuResult result = called(symbol);
-  void* memory = reinterpret_cast<void*>(handle);
+  void* memory = reinterpret_cast<void*>(handle);  // NOLINT(performance-no-int-to-ptr)
   if (state().live.erase(memory) == 0) {
     state().faults.push_back(std::string(symbol) + " of a handle that is not live");
   } else {
@@ -50,10 +50,13 @@ CuResult copy(const char* symbol, void* to, const void* from, size_t bytes) {
   return result;
 }
 
-void* memory_at(CuDevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
+void* memory_at(CuDevicePointer pointer) {
+  return reinterpret_cast<void*>(pointer);  // NOLINT(performance-no-int-to-ptr)
+}
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are the driver's
 extern "C" {
 
 trek::fake::State* fake_cuda_state() { return &state(); }
@@ -212,3 +215,4 @@ CuResult cuGraphExecDestroy(CuGraphExec exec) { return take_back("cuGraphExecDes
 CuResult cuGraphLaunch(CuGraphExec, CuStream) { return called("cuGraphLaunch"); }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

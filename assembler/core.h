@@ -1,0 +1,76 @@
+// What the parsers of an assembly share: its texts, problems, tokens, names, module and constants.
+//
+// Parsers take a Core& and work on it; none of them keeps state of another's. Every check that fails is
+// reported once, and the function that failed says so by its result; the statement loop (statements.h)
+// then goes on at the next statement.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "assembler/names.h"
+#include "assembler/reporter.h"
+#include "assembler/source.h"
+#include "assembler/stream.h"
+#include "isa/builder.h"
+
+namespace trek::assembler {
+
+struct NamedConstant {
+  Value value;
+  isa::SourceRange where;
+  bool listed = false;        // part of the module's debug constants: spellings may use it
+  bool from_command = false;  // -D, which `.const` may name without defining it twice
+};
+
+struct NamedPlace {
+  uint32_t index = 0;
+  isa::SourceRange where;
+};
+
+struct Core {
+  Core(SourceManager& the_sources, isa::Module& the_module)
+      : sources(the_sources), module(the_module), build(the_module), stream(the_sources, reporter, texts) {}
+
+  SourceManager& sources;
+  isa::Module& module;
+  isa::Builder build;
+  Reporter reporter;
+  Texts texts;
+  NameTable names;
+  TokenStream stream;
+  std::vector<std::string> include_dirs;
+
+  std::unordered_map<std::string_view, NamedConstant> constants;
+  std::unordered_map<std::string_view, NamedPlace> tensors;
+  std::unordered_map<std::string_view, NamedPlace> params;
+  std::unordered_map<std::string_view, NamedPlace> functions;
+
+  // Reports at a place of the innermost frame; false, so that a parser can return it.
+  bool fail(isa::ErrorCode code, const isa::SourceRange& where, std::string message, std::string help = "");
+  bool fail(isa::ErrorCode code, const Token& token, std::string message, std::string help = "");
+  // "expected ..., found ..." at the next token; says nothing where that is invalid, thus reported.
+  bool unexpected(std::string_view wanted);
+  // Takes a token of this kind, or fails. `wanted` is put in words from the kind if empty.
+  bool expect(TokenKind kind, std::string_view wanted = "");
+  // Inside brackets a statement goes on in the next line.
+  void skip_newlines();
+  // The bytes of a string token: escapes and substitutions replaced; nothing, reported, if that fails.
+  std::optional<std::string_view> string_value(const Token& token);
+  // The innermost meaning of a name in the expansions, or null: then it may be one of `constants`.
+  const std::variant<Value, Argument>* find_local(std::string_view name) const;
+  // A range from a token to the last one that was taken.
+  isa::SourceRange range_from(const Token& first) const;
+
+  // Comments that were met inside a statement, and where they stand now: before it.
+  std::vector<std::string_view> inner_comments;
+};
+
+// "did you mean '...'?", or "".
+std::string suggest(std::string_view word, const std::vector<std::string_view>& candidates,
+                    std::string_view sigil = "");
+
+}  // namespace trek::assembler

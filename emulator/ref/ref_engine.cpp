@@ -1,0 +1,49 @@
+#include "emulator/ref/ref_engine.h"
+
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "emulator/ref/kernel_level.h"
+#include "emulator/ref/program.h"
+
+namespace trek {
+namespace {
+
+class RefEngine : public Engine {
+ public:
+  std::string_view name() const override { return "ref"; }
+
+  std::string description() const override { return ref_engine_status().detail; }
+
+  isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
+                                             const LoadOptions& options) override {
+    // `fast` allows this engine more than it needs: strict results are inside every bound.
+    std::string why;
+    const ref::Kernels* kernels = ref::choose_kernels(why);
+    if (kernels == nullptr) {
+      isa::Problem problem;
+      problem.code = isa::ErrorCode::UnknownInstruction;
+      problem.message = fmt::format("the engine ref does not run here: {}", why);
+      return problem;
+    }
+    return ref::load_program(module, *kernels, options);
+  }
+};
+
+}  // namespace
+
+EngineStatus ref_engine_status() {
+  EngineStatus status;
+  status.name = "ref";
+  const ref::Kernels* kernels = ref::choose_kernels(status.detail);
+  status.available = kernels != nullptr;
+  if (status.available)
+    status.detail = fmt::format("CPU, {} kernels, {} threads", kernels->level,
+                                std::max(1u, std::thread::hardware_concurrency()));
+  return status;
+}
+
+std::unique_ptr<Engine> make_ref_engine() { return std::make_unique<RefEngine>(); }
+
+}  // namespace trek

@@ -1,0 +1,59 @@
+// trek-run: runs a program on an engine.
+//
+// Read the command line, find the engine, load the module, then run its tests or the program itself.
+#include <memory>
+#include <string>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "hostlib/engines.h"
+#include "hostlib/module_file.h"
+#include "hostlib/run/options.h"
+#include "hostlib/run/output.h"
+#include "hostlib/run/program.h"
+
+namespace trek::run {
+namespace {
+
+int list_engines() {
+  for (const EngineStatus& engine : engines())
+    print_out(fmt::format("{:<10} {:<12} {}\n", engine.name,
+                          engine.available ? "available" : "unavailable", engine.detail));
+  return out_failed() ? kExitNoOutput : kExitDone;
+}
+
+isa::Result<ModuleFile> load(const Options& options, SourceManager& sources) {
+  ModuleOptions module;
+  module.include_dirs = options.include_dirs;
+  for (const Assignment& define : options.defines)
+    module.defines.emplace_back(define.name, define.value);
+  return load_module_file(options.file, module, sources);
+}
+
+int main(int argc, char** argv) {
+  const std::variant<Options, int> parsed = parse_options(argc, argv);
+  if (const int* code = std::get_if<int>(&parsed)) return *code;
+  const Options& options = std::get<Options>(parsed);
+  if (options.list_engines) return list_engines();
+
+  std::string why;
+  const std::unique_ptr<Engine> engine = make_engine(options.engine, why);
+  if (engine == nullptr) {
+    print_error(fmt::format("trek-run: {}\n", why));
+    return kExitNoEngine;
+  }
+  SourceManager sources;
+  const isa::Result<ModuleFile> file = load(options, sources);
+  if (!file) {
+    print_problems(file.problems(), sources, options.file);
+    return kExitInvalid;
+  }
+  return options.test ? run_tests(options, *file, *engine)
+                      : run_program(options, *file, *engine, sources);
+}
+
+}  // namespace
+}  // namespace trek::run
+
+int main(int argc, char** argv) { return trek::run::main(argc, argv); }

@@ -1,0 +1,136 @@
+#include "hostlib/run/profile.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "hostlib/place.h"
+#include "hostlib/run/units.h"
+
+namespace trek::run {
+namespace {
+
+constexpr size_t kShownInstructions = 40;
+constexpr size_t kTextWidth = 52;
+
+struct Row {
+  std::string where;
+  std::string what;
+  uint64_t calls = 0;
+  uint64_t nanoseconds = 0;
+  uint64_t flops = 0;
+  uint64_t bytes = 0;
+
+  void add(const InstructionCounters& counters) {
+    calls += counters.calls;
+    nanoseconds += counters.nanoseconds;
+    flops += counters.flops;
+    bytes += counters.bytes;
+  }
+};
+
+std::string shortened(std::string text) {
+  if (text.size() <= kTextWidth) return text;
+  text.resize(kTextWidth - 3);
+  return text + "...";
+}
+
+// "31", with the file's name where the program has several; "main:4" where lines are not known.
+std::string where_text(const isa::Module& module, const Place& place) {
+  const isa::Location location = location_at(module, place);
+  if (location.line == 0)
+    return fmt::format("{}:{}", function_text(module, place), place.instruction);
+  if (module.debug.files.size() <= 1) return fmt::format("{}", location.line);
+  const std::string_view file = module.debug.files[location.file];
+  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), location.line);
+}
+
+void slowest_first(std::vector<Row>& rows) {
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(b.nanoseconds, a.where, a.what) < std::tie(a.nanoseconds, b.where, b.what);
+  });
+}
+
+std::vector<Row> by_instruction(const isa::Module& module, const Counters& counters) {
+  std::vector<Row> rows;
+  for (const InstructionCounters& counted : counters.per_instruction) {
+    rows.push_back(
+        {where_text(module, counted.place), shortened(written_text(module, counted.place))});
+    rows.back().add(counted);
+  }
+  slowest_first(rows);
+  return rows;
+}
+
+std::vector<Row> by_mnemonic(const isa::Module& module, const Counters& counters) {
+  std::map<std::string_view, Row> rows;
+  for (const InstructionCounters& counted : counters.per_instruction) {
+    const isa::OpInfo& op = isa::info(instruction_at(module, counted.place).opcode);
+    Row& row = rows[op.mnemonic];
+    row.where = isa::name(op.family);
+    row.what = op.mnemonic;
+    row.add(counted);
+  }
+  std::vector<Row> sorted;
+  sorted.reserve(rows.size());
+  for (auto& [mnemonic, row] : rows) sorted.push_back(std::move(row));
+  slowest_first(sorted);
+  return sorted;
+}
+
+// Rows under a heading, columns as wide as their widest entry.
+std::string table(std::string_view where, std::string_view what, const std::vector<Row>& rows,
+                  size_t shown, uint64_t total) {
+  size_t where_width = where.size();
+  size_t what_width = what.size();
+  shown = std::min(shown, rows.size());
+  for (size_t i = 0; i < shown; ++i) {
+    where_width = std::max(where_width, rows[i].where.size());
+    what_width = std::max(what_width, rows[i].what.size());
+  }
+  constexpr std::string_view kForm = "  {:>{}}  {:<{}}  {:>11}  {:>8}  {:>7}  {:>13}  {:>10}\n";
+  std::string text = fmt::format(kForm, where, where_width, what, what_width, "calls", "time",
+                                 "share", "FLOP/s", "bytes/s");
+  for (size_t i = 0; i < shown; ++i) {
+    const Row& row = rows[i];
+    text += fmt::format(kForm, row.where, where_width, row.what, what_width, count_text(row.calls),
+                        time_text(row.nanoseconds), percent_text(row.nanoseconds, total),
+                        rate_text(row.flops, row.nanoseconds, "FLOP/s"),
+                        rate_text(row.bytes, row.nanoseconds, "B/s"));
+  }
+  if (shown < rows.size()) {
+    Row rest;
+    for (size_t i = shown; i < rows.size(); ++i) rest.nanoseconds += rows[i].nanoseconds;
+    text += fmt::format("  and {} more, {} together\n", rows.size() - shown,
+                        percent_text(rest.nanoseconds, total));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string profile_text(const isa::Module& module, const Counters& counters) {
+  const std::vector<Row> instructions = by_instruction(module, counters);
+  const std::vector<Row> mnemonics = by_mnemonic(module, counters);
+  Row all;
+  for (const InstructionCounters& counted : counters.per_instruction) all.add(counted);
+  const uint64_t total = std::max(counters.nanoseconds, all.nanoseconds);
+  std::string text = "Profile by instruction\n";
+  text += table("line", "instruction", instructions, kShownInstructions, total);
+  text += "\nWhere the time went\n";
+  text += table("family", "mnemonic", mnemonics, mnemonics.size(), total);
+  const uint64_t rest = total - all.nanoseconds;
+  text += fmt::format("\n  {} in all: {} instructions, {}, {}; {} ({}) between instructions\n",
+                      time_text(total), count_text(counters.instructions),
+                      rate_text(all.flops, total, "FLOP/s"), rate_text(all.bytes, total, "B/s"),
+                      time_text(rest), percent_text(rest, total));
+  text += fmt::format("  memory at most {}\n", bytes_text(counters.memory_bytes));
+  return text;
+}
+
+}  // namespace trek::run

@@ -1,0 +1,101 @@
+// One element's step of each optimizer. Weights come in the compute type C and are rounded to their
+// own type by the caller; what is said here happens in C.
+#pragma once
+
+#include "isa/semantics/power.h"
+#include "isa/semantics/target.h"
+
+namespace trek::semantics {
+
+// The gradient with L2 decay; weight_decay 0 leaves it alone, as fma with 0 would not (0 × inf).
+template <Float C>
+TREK_FN C decayed(C weight_decay, C w, C g) {
+  const C sum = fma(weight_decay, w, g);
+  return weight_decay != C(0) ? sum : g;
+}
+
+template <Float C>
+struct SgdParameters {
+  C lr;
+  C weight_decay;
+};
+template <Float C>
+TREK_FN C sgd(const SgdParameters<C>& p, C w, C g) {
+  return fma(-p.lr, decayed(p.weight_decay, w, g), w);
+}
+
+template <Float C>
+struct MomentumParameters {
+  C lr;
+  C momentum;
+  C weight_decay;
+  bool nesterov;
+};
+template <Float C>
+TREK_FN C sgd_momentum(const MomentumParameters<C>& p, C w, C& v, C gradient) {
+  const C g = decayed(p.weight_decay, w, gradient);
+  v = fma(p.momentum, v, g);
+  const C ahead = fma(p.momentum, v, g);
+  return fma(-p.lr, p.nesterov ? ahead : v, w);
+}
+
+// What Adam takes, with what is the same for all elements worked out once.
+template <Float C>
+struct AdamParameters {
+  C lr;
+  C beta1;
+  C beta2;
+  C eps;
+  C weight_decay;
+  C rest1;        // 1 - beta1
+  C rest2;        // 1 - beta2
+  C correction1;  // 1 - beta1^step, in f64, rounded to C
+  C correction2;
+};
+template <Float C>
+TREK_FN AdamParameters<C> adam_parameters(C lr, C beta1, C beta2, C eps, C weight_decay,
+                                          std::int64_t step) {
+  const double t = static_cast<double>(step);
+  return {lr,
+          beta1,
+          beta2,
+          eps,
+          weight_decay,
+          C(1) - beta1,
+          C(1) - beta2,
+          static_cast<C>(1.0 - pow(static_cast<double>(beta1), t)),
+          static_cast<C>(1.0 - pow(static_cast<double>(beta2), t))};
+}
+
+// The step that both Adams take from w (decayed, for AdamW) along g (decayed, for Adam).
+template <Float C>
+TREK_FN C adam_step(const AdamParameters<C>& p, C w, C& m, C& v, C g) {
+  m = fma(p.beta1, m, p.rest1 * g);
+  v = fma(p.beta2, v, (p.rest2 * g) * g);
+  const C direction = (m / p.correction1) / (sqrt(v / p.correction2) + p.eps);
+  return fma(-p.lr, direction, w);
+}
+template <Float C>
+TREK_FN C adam(const AdamParameters<C>& p, C w, C& m, C& v, C g) {
+  return adam_step(p, w, m, v, decayed(p.weight_decay, w, g));
+}
+template <Float C>
+TREK_FN C adamw(const AdamParameters<C>& p, C w, C& m, C& v, C g) {
+  return adam_step(p, decayed(-(p.lr * p.weight_decay), w, w), m, v, g);
+}
+
+template <Float C>
+struct RmspropParameters {
+  C lr;
+  C decay;
+  C eps;
+  C weight_decay;
+};
+template <Float C>
+TREK_FN C rmsprop(const RmspropParameters<C>& p, C w, C& v, C gradient) {
+  const C g = decayed(p.weight_decay, w, gradient);
+  v = fma(p.decay, v, ((C(1) - p.decay) * g) * g);
+  return fma(-p.lr, g / (sqrt(v) + p.eps), w);
+}
+
+}  // namespace trek::semantics

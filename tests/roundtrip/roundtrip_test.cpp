@@ -1,0 +1,91 @@
+// Text and binary name one module: 100 000 random ones go from module to bytes to module to bytes, and
+// from module to text to module to text, and nothing changes.
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "assembler/assemble.h"
+#include "assembler/diagnostics.h"
+#include "assembler/printer.h"
+#include "isa/codec.h"
+#include "tests/property/random_module.h"
+
+namespace trek {
+namespace {
+
+constexpr uint64_t kModules = 100'000;
+
+property::RandomOptions small_modules() {
+  property::RandomOptions options;
+  options.functions = 1;
+  options.instructions = 4;
+  options.depth = 2;
+  options.elements = 16;
+  return options;
+}
+
+// Runs `check` on every seed, on two threads. It gives what went wrong, or "".
+template <class Check>
+std::string first_failure(Check&& check) {
+  std::atomic<uint64_t> next = 0;
+  std::mutex mutex;
+  std::string failure;
+  const auto work = [&] {
+    for (uint64_t seed = next++; seed < kModules; seed = next++) {
+      const std::string wrong = check(property::random_module(seed, small_modules()));
+      if (wrong.empty()) continue;
+      const std::scoped_lock lock(mutex);
+      failure = fmt::format("seed {}: {}", seed, wrong);
+      next = kModules;
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  return failure;
+}
+
+std::string binary_round_trip(const isa::Module& module) {
+  const auto bytes = isa::encode(module);
+  const auto read = isa::decode(bytes);
+  if (!read.ok()) return read.problems()[0].place + ": " + read.problems()[0].message;
+  if (isa::encode(*read) != bytes) return "the module read back encodes otherwise";
+  return "";
+}
+
+std::string text_round_trip(const isa::Module& module) {
+  const std::string text = print(module);
+  const Assembly assembly = assemble_text("random.trek", text);
+  if (!assembly.ok()) return render(assembly.problems, assembly.sources) + text;
+  const isa::EncodeOptions core = isa::EncodeOptions::core();
+  if (isa::encode(assembly.module, core) != isa::encode(module, core))
+    return "the core differs\n" + text;
+  if (print(assembly.module) != text) return "the text differs\n" + text;
+  return "";
+}
+
+TEST_CASE("100 000 random modules are the same bytes after reading and writing") {
+  CHECK(first_failure(binary_round_trip) == "");
+}
+
+TEST_CASE("100 000 random modules are the same bytes and text after printing and assembling") {
+  CHECK(first_failure(text_round_trip) == "");
+}
+
+TEST_CASE("a large random module comes back the same from bytes and from text") {
+  property::RandomOptions options;
+  options.functions = 40;
+  options.instructions = 100;
+  options.depth = 6;
+  const isa::Module module = property::random_module(1, options);
+  CHECK(binary_round_trip(module) == "");
+  CHECK(text_round_trip(module) == "");
+}
+
+}  // namespace
+}  // namespace trek

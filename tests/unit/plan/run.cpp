@@ -1,0 +1,133 @@
+#include "tests/unit/plan/run.h"
+
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+
+#include "assembler/assemble.h"
+#include "isa/convert.h"
+
+namespace trek::plan::test {
+
+Device small_device(int processors) {
+  Device device;
+  device.name = fmt::format("small{}", processors);
+  device.processors = processors;
+  device.matrix_rows = 4;
+  device.matrix_columns = 8;
+  device.chunk = 16;
+  device.tasks_per_processor = 64;
+  return device;
+}
+
+isa::Module assembled(const std::string& text) {
+  Assembly assembly = assemble_text("test.trek", ".trek 1.0\n" + text);
+  for (const isa::Problem& problem : assembly.problems) FAIL_CHECK(problem.message);
+  REQUIRE(assembly.ok());
+  return std::move(assembly.module);
+}
+
+Plan linked(const isa::Module& module, const Device& device, bool fuse) {
+  auto plan = link(module, device, {false, fuse});
+  REQUIRE(plan.ok());
+  return plan.take();
+}
+
+std::string errors_of(const Plan& plan) {
+  std::string text;
+  for (const std::string& error : check_plan(plan)) text += error + "\n";
+  return text;
+}
+
+uint32_t node_of(const Plan& plan, isa::Opcode opcode) {
+  uint32_t found = kNone;
+  for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
+    const bool last = !plan.nodes[n].chain.empty() && plan.nodes[n].chain.back().opcode == opcode;
+    if (plan.nodes[n].opcode != opcode && !last) continue;
+    REQUIRE(found == kNone);
+    found = n;
+  }
+  REQUIRE(found != kNone);
+  return found;
+}
+
+void make_nans_one(isa::DType dtype, std::vector<std::byte>& bytes) {
+  if (!isa::is_real(dtype)) return;
+  const auto size = static_cast<size_t>(isa::byte_size(dtype));
+  const uint64_t one = isa::double_to_bits(dtype, std::nan(""));
+  for (size_t at = 0; at < bytes.size(); at += size) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, size);
+    if (std::isnan(isa::bits_to_double(dtype, bits))) std::memcpy(bytes.data() + at, &one, size);
+  }
+}
+
+namespace {
+
+void write(std::span<std::byte> to, const std::vector<std::byte>& from) {
+  REQUIRE(to.size() == from.size());
+  std::copy(from.begin(), from.end(), to.begin());
+}
+
+void initialise(const isa::Module& module, const Plan& plan, std::span<std::byte> arena) {
+  for (uint32_t i = 0; i < module.tensors.size(); ++i) {
+    const isa::TensorDecl& decl = module.tensors[i];
+    const auto bytes = tensor_bytes(plan, arena, i);
+    if (decl.source == isa::DataSource::embedded && !bytes.empty())
+      std::memcpy(bytes.data(), module.data.data() + decl.offset, bytes.size());
+  }
+  for (uint32_t i = 0; i < module.params.size(); ++i) {
+    const auto bytes = param_bytes(plan, arena, i);
+    std::memcpy(bytes.data(), &module.constants[module.params[i].value].bits, bytes.size());
+  }
+}
+
+}  // namespace
+
+Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, const Given& given) {
+  InterpretOptions options;
+  options.order_seed = order_seed;
+  options.task_limit = 2'000'000;
+  int blocks = 0;
+  options.next = [&blocks](uint32_t, std::span<std::byte> block) {
+    if (++blocks > 3) return false;
+    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::byte>((i + static_cast<size_t>(blocks)) % 3 == 0);
+    return true;
+  };
+  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes));
+  initialise(module, plan, arena);
+  auto first = link(module, plan.device, {true, true});
+  REQUIRE(first.ok());
+  REQUIRE(errors_of(*first).empty());
+  std::vector<std::byte> first_arena(static_cast<size_t>(first->arena_bytes));
+  initialise(module, *first, first_arena);
+  const Interpreted initial = interpret(*first, first_arena, options);
+  REQUIRE(initial.failure.empty());
+  for (uint32_t i = 0; i < module.tensors.size(); ++i) {
+    const auto from = tensor_bytes(*first, first_arena, i);
+    std::copy(from.begin(), from.end(), tensor_bytes(plan, arena, i).begin());
+  }
+  for (const auto& [tensor, bytes] : given.tensors) write(tensor_bytes(plan, arena, tensor), bytes);
+  for (const auto& [param, bytes] : given.params) write(param_bytes(plan, arena, param), bytes);
+
+  const Interpreted result = interpret(plan, arena, options);
+  Outcome outcome;
+  outcome.failure = result.failure;
+  outcome.emitted = result.emitted;
+  for (EmittedValue& value : outcome.emitted) make_nans_one(value.type.dtype, value.bytes);
+  if (result.trap) {
+    outcome.trap = fmt::format("{} at {}:{} element {}", isa::name(result.trap->code), result.trap->function,
+                               result.trap->instruction, result.trap->element);
+    return outcome;  // memory is not defined
+  }
+  for (uint32_t i = 0; i < module.tensors.size(); ++i) {
+    const auto bytes = tensor_bytes(plan, arena, i);
+    outcome.tensors.emplace_back(bytes.begin(), bytes.end());
+    make_nans_one(module.types[module.tensors[i].type].dtype, outcome.tensors.back());
+  }
+  return outcome;
+}
+
+}  // namespace trek::plan::test

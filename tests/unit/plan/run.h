@@ -1,0 +1,48 @@
+// What the tests of plans share: a module from text, and a plan's run from given bytes to bytes that can be
+// compared.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emulator/plan/check.h"
+#include "emulator/plan/interpret.h"
+#include "emulator/plan/link.h"
+#include "isa/module.h"
+
+namespace trek::plan::test {
+
+// A device small enough that little tensors have several tiles.
+Device small_device(int processors);
+
+// The module of a text that must be right.
+isa::Module assembled(const std::string& text);
+Plan linked(const isa::Module& module, const Device& device, bool fuse = true);
+// The errors of check_plan as one text, "" for none.
+std::string errors_of(const Plan& plan);
+// The node whose printed line has `text`; fails the test where there is not exactly one.
+uint32_t node_of(const Plan& plan, isa::Opcode opcode);
+
+// Everything that a run leaves: module tensors (NaNs made one), emitted values, the trap.
+struct Outcome {
+  std::vector<std::vector<std::byte>> tensors;
+  std::vector<EmittedValue> emitted;
+  std::string trap;
+  std::string failure;
+  bool operator==(const Outcome&) const = default;
+};
+
+// Bytes of tensors and params that replace what the module gives.
+struct Given {
+  std::map<uint32_t, std::vector<std::byte>> tensors;
+  std::map<uint32_t, std::vector<std::byte>> params;
+};
+
+// Initialises as the module says, through its own initialisers' plan, and runs main.
+Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, const Given& given = {});
+
+// Bytes with every NaN made one value.
+void make_nans_one(isa::DType dtype, std::vector<std::byte>& bytes);
+
+}  // namespace trek::plan::test
