@@ -3,7 +3,7 @@
 import numpy as np
 
 from trek_oracle.cases import Case, special_numbers, tensor
-from trek_oracle.elements import is_integer, is_real
+from trek_oracle.elements import STORAGE, is_integer, is_real
 
 # What a function of one number may do something particular at, beside the special numbers.
 PLACES = [0.5, -0.5, 3.0, -3.0, 10.0, -20.0, 90.0, -100.0, 0.001, 1.5, 2.5, 1e4]
@@ -15,11 +15,11 @@ PARAMETERS = {
 }
 
 
-def numbers_of(dtype, mnemonic):
-    numbers = special_numbers(dtype)
-    if mnemonic in ("shl", "shr") and is_integer(dtype):
-        numbers = numbers[:6] + [3, 5]
-    return numbers
+def shift_counts(dtype):
+    """Around the width of the type, and such as are far beyond it when read as unsigned."""
+    width = 8 * STORAGE[dtype]().itemsize
+    far = -1 if dtype[0] == "i" else 2**width - 1
+    return [0, 1, 3, width - 1, width, width + 1 if width < 64 else 100, far, 5]
 
 
 def attribute_variants(mnemonic, dtype):
@@ -54,7 +54,7 @@ def paired(dtype, numbers, shift, divides):
 def binary_by_type(row, names):
     divides = row.mnemonic in ("div", "mod")
     for dtype in row.dtypes:
-        numbers = numbers_of(dtype, row.mnemonic)
+        numbers = special_numbers(dtype)
         for attributes in attribute_variants(row.mnemonic, dtype):
             statement = f"@r = {row.mnemonic} @{names[0]}, @{names[1]}{attributes}"
             if dtype in ("f32", "i8", "bool"):  # each with each
@@ -66,6 +66,14 @@ def binary_by_type(row, names):
             else:
                 x, y = paired(dtype, numbers, 3, divides)
                 yield Case(f"{dtype}{attributes}", statement, {names[0]: x, names[1]: y})
+
+
+def shifts(row):
+    for dtype in row.dtypes:
+        x, y = tensor(dtype, [[n] for n in special_numbers(dtype)]), tensor(
+            dtype, shift_counts(dtype)
+        )
+        yield Case(f"{dtype}, each by each", f"@r = {row.mnemonic} @x, @y", {"x": x, "y": y})
 
 
 def first_real(row):
@@ -201,12 +209,14 @@ OPERANDS = {
     "sigmoid.grad": "y",
     "relu.grad": "y",
 }
-BINARY = ("add sub mul div mod maximum minimum pow eq ne lt le gt ge and or xor shl shr").split()
+BINARY = ("add sub mul div mod maximum minimum pow eq ne lt le gt ge and or xor").split()
 
 
 def cases_of(row):
     if row.mnemonic == "fma":
         names, by_type = ["x", "y", "z"], fused(row)
+    elif row.mnemonic in ("shl", "shr"):
+        names, by_type = ["x", "y"], shifts(row)
     elif row.mnemonic in BINARY:
         names, by_type = ["x", "y"], binary_by_type(row, ["x", "y"])
     elif row.mnemonic.endswith(".grad"):

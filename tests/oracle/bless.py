@@ -61,6 +61,10 @@ def blessed(text):
 
 
 def main(files):
+    missing = [f for f in files if not Path(f).is_file()]
+    if missing:
+        print(f"no such file: {missing[0]}", file=sys.stderr)
+        return 2
     wrong = 0
     for path in [Path(f) for f in files] or sorted(CONFORMANCE.glob("*.trek")):
         old = path.read_text()

@@ -190,6 +190,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", help="a folder for the modules and data")
     options = parser.parse_args()
+    if options.seed < 0 or options.count < 1 or options.jobs < 1:
+        parser.error("--seed is at least 0, --count and --jobs at least 1")
     jobs = list(jobs_of(options, find_tool("trek-run")))
     if not jobs:
         sys.exit(f"--only {options.only}: no such instruction or type")

@@ -1,4 +1,4 @@
-"""The cases of the larger suite: each instruction in each element type, many shapes, random data."""
+"""The cases of the suite: each instruction in each element type, many shapes, random data."""
 
 import numpy as np
 

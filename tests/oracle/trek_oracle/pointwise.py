@@ -233,4 +233,5 @@ def shift(mnemonic, within, beyond):
 
 
 shift("shl", lambda a, n: a << n, np.zeros_like)
-shift("shr", lambda a, n: a >> n, lambda a: np.where(a < 0, -1, 0))
+# Beyond the width: -1 for a negative x, 0 else.
+shift("shr", lambda a, n: a >> n, lambda a: np.zeros_like(a) - (a < 0).astype(a.dtype))

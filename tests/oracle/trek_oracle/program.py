@@ -1,5 +1,6 @@
 """Executes a module (text.py) with the oracle's instructions, statement by statement."""
 
+import gzip
 import re
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from . import (
     random_numbers,
     reduce,
 )  # noqa: F401 (they register)
-from .elements import Value, canonical_bits, from_number, scalar_type, zeros
+from .elements import STORAGE, Value, canonical_bits, from_number, scalar_type, zeros
 from .instructions import INSTRUCTIONS, Trap, execute, written_type
 from .text import Name, Type, evaluate, parse_data, split_commas
 
@@ -23,6 +24,10 @@ from .text import Name, Type, evaluate, parse_data, split_commas
 CONTROL = {"loop", "while", "test", "if", "else", "yield", "call", "return", "emit"}
 # Attributes of an initialiser that may be given by place.
 POSITIONAL = {"normal": ["mean", "std"], "uniform": ["low", "high"], "bernoulli": ["p"]}
+
+
+# A tensor's bytes in a file: idx("images.gz"), npy(...), raw(...), also after `extern`.
+FILE = re.compile(r'(?:extern )?(idx|npy|raw)\("([^"]*)"\)')
 
 
 @dataclass
@@ -47,6 +52,18 @@ def immediate(number, dtype=None):
     return Value(dtype, from_number(dtype, number), scalar=True)
 
 
+def read_file(source, type_):
+    """The elements of a file in row-major order, under the shape of the type."""
+    form, path = FILE.match(source).groups()
+    if form == "npy":
+        return Value(type_.dtype, np.load(path).reshape(type_.shape))
+    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        data = file.read()
+    if form == "idx":  # two zero bytes, the type, the rank, then the dimensions in four bytes each
+        data = data[4 + 4 * data[3] :]
+    return Value(type_.dtype, np.frombuffer(data, STORAGE[type_.dtype]).reshape(type_.shape))
+
+
 def digest(value):
     """As `trek-run --digest`: the hash of the bytes, all NaNs made one."""
     return xxhash.xxh3_128_hexdigest(canonical_bits(value.dtype, value.data).tobytes())
@@ -63,7 +80,9 @@ class Program:
         self.params = {
             name: immediate(number, dtype) for name, (dtype, number) in module.params.items()
         }
-        self.tensors = {t.name: self.initial(t) for t in module.tensors.values()}
+        if seed not in module.initial:
+            module.initial[seed] = {t.name: self.initial(t) for t in module.tensors.values()}
+        self.tensors = dict(module.initial[seed])
         for name, value in (given or {}).items():
             (self.params if name in self.params else self.tensors)[name] = value
         self.line = 0
@@ -72,6 +91,8 @@ class Program:
         type_ = tensor.type
         if tensor.source is None:
             return zeros(type_.dtype, type_.shape)
+        if FILE.match(tensor.source):
+            return read_file(tensor.source, type_)
         match = re.fullmatch(r"(\w+)\((.*)\)", tensor.source)
         if match is None or match[1] not in INSTRUCTIONS:
             return parse_data(tensor.source, type_, self.module.constants)

@@ -257,6 +257,7 @@ class Module:
     params: dict = field(default_factory=dict)  # name: (dtype, number)
     functions: dict = field(default_factory=dict)
     tests: list = field(default_factory=list)
+    initial: dict = field(default_factory=dict)  # seed: the tensors before a run, worked out once
 
 
 CHOICES = {"mean": "reduction", "sum": "reduction", "none": "reduction"}
