@@ -1,7 +1,7 @@
 // The arguments of an instruction: operands by position, attributes by name, flags and choices alone.
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "assembler/instruction.h"
 
@@ -68,7 +68,8 @@ bool Instructions::parse_argument() {
   }
   if (token.is(TokenKind::string)) {
     for (size_t i = 0; i < op_->attributes.size(); ++i)
-      if (op_->attributes[i].kind == AttributeKind::string) return begin_attribute(i, token) && parse_value(i);
+      if (op_->attributes[i].kind == AttributeKind::string)
+        return begin_attribute(i, token) && parse_value(i);
   }
   if (token.is(TokenKind::left_brace) && expressions_.enter_argument()) {
     const bool ok = parse_argument();
@@ -81,7 +82,8 @@ bool Instructions::parse_argument() {
 bool Instructions::begin_attribute(size_t index, const Token& at) {
   Attribute& attribute = attributes_[index];
   if (attribute.given)
-    return core_.fail(ErrorCode::DuplicateAttribute, at, fmt::format("attribute '{}' is given twice", op_->attributes[index].name));
+    return core_.fail(ErrorCode::DuplicateAttribute, at,
+                      fmt::format("attribute '{}' is given twice", op_->attributes[index].name));
   attribute = {};
   attribute.given = true;
   attribute.where = core_.stream.where(at);
@@ -92,7 +94,8 @@ bool Instructions::begin_attribute(size_t index, const Token& at) {
 bool Instructions::parse_word(const Token& word, bool& taken) {
   for (size_t i = 0; i < op_->attributes.size(); ++i) {
     const AttributeInfo& info = op_->attributes[i];
-    const int choice = info.kind == AttributeKind::choice ? choice_index(info.choices, word.text) : -1;
+    const int choice =
+        info.kind == AttributeKind::choice ? choice_index(info.choices, word.text) : -1;
     if (choice < 0 && !(info.kind == AttributeKind::flag && info.name == word.text)) continue;
     if (!begin_attribute(i, word)) return false;
     core_.stream.next();
@@ -100,13 +103,15 @@ bool Instructions::parse_word(const Token& word, bool& taken) {
     taken = true;
     return true;
   }
-  const bool is_known = is_expression_word(word.text) || core_.find_local(word.text) != nullptr || core_.constants.contains(word.text);
+  const bool is_known = is_expression_word(word.text) || core_.find_local(word.text) != nullptr ||
+                        core_.constants.contains(word.text);
   if (is_known || core_.stream.peek(1).is(TokenKind::left_paren)) return true;
   std::vector<std::string_view> names = attribute_names(*op_);
   for (const auto& [name, constant] : core_.constants) names.push_back(name);
   std::sort(names.begin(), names.end());
   return core_.fail(ErrorCode::UnknownName, word,
-                    fmt::format("no constant, and no flag or choice of '{}', is named '{}'", op_->mnemonic, word.text.substr(0, 80)),
+                    fmt::format("no constant, and no flag or choice of '{}', is named '{}'",
+                                op_->mnemonic, word.text.substr(0, 80)),
                     suggest(word.text, names));
 }
 
@@ -117,20 +122,24 @@ bool Instructions::parse_named(const Token& name) {
     core_.stream.next();
     core_.stream.next();
     const bool ok = parse_value(i);
-    if (core_.stream.file() == attributes_[i].where.file) attributes_[i].where = core_.range_from(name);
+    if (core_.stream.file() == attributes_[i].where.file)
+      attributes_[i].where = core_.range_from(name);
     return ok;
   }
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     if (op_->operands[i].access != Access::optional || op_->operands[i].name != name.text) continue;
     optional_.resize(op_->operands.size());
     if (optional_[i].kind != Operand::Kind::absent)
-      return core_.fail(ErrorCode::DuplicateAttribute, name, fmt::format("operand '{}' is given twice", name.text));
+      return core_.fail(ErrorCode::DuplicateAttribute, name,
+                        fmt::format("operand '{}' is given twice", name.text));
     core_.stream.next();
     core_.stream.next();
     return operand_parser_.parse(optional_[i]);
   }
-  return core_.fail(ErrorCode::UnknownAttribute, name, fmt::format("'{}' has no attribute '{}'", op_->mnemonic, name.text.substr(0, 80)),
-                    suggest(name.text, attribute_names(*op_)));
+  return core_.fail(
+      ErrorCode::UnknownAttribute, name,
+      fmt::format("'{}' has no attribute '{}'", op_->mnemonic, name.text.substr(0, 80)),
+      suggest(name.text, attribute_names(*op_)));
 }
 
 bool Instructions::parse_value(size_t index) {
@@ -142,23 +151,31 @@ bool Instructions::parse_value(size_t index) {
   }
   switch (info.kind) {
     case AttributeKind::flag:
-      return core_.fail(ErrorCode::InvalidAttribute, attribute.where, fmt::format("'{}' is a flag, which stands alone", info.name));
+      return core_.fail(ErrorCode::InvalidAttribute, attribute.where,
+                        fmt::format("'{}' is a flag, which stands alone", info.name));
     case AttributeKind::integers:
-    case AttributeKind::indices: return parse_list(attribute);
-    case AttributeKind::dtype: return parse_dtype(attribute);
-    case AttributeKind::choice: return parse_choice(info, attribute);
-    case AttributeKind::tail: return parse_tail(info, attribute);
+    case AttributeKind::indices:
+      return parse_list(attribute);
+    case AttributeKind::dtype:
+      return parse_dtype(attribute);
+    case AttributeKind::choice:
+      return parse_choice(info, attribute);
+    case AttributeKind::tail:
+      return parse_tail(info, attribute);
     case AttributeKind::string: {
       const Token first = core_.stream.peek();
       const auto value = expressions_.parse();
       if (!value) return false;
       if (value->kind != Value::Kind::string)
-        return core_.fail(ErrorCode::InvalidAttribute, core_.range_from(first), fmt::format("attribute '{}' of '{}' is a string", info.name, op_->mnemonic));
+        return core_.fail(
+            ErrorCode::InvalidAttribute, core_.range_from(first),
+            fmt::format("attribute '{}' of '{}' is a string", info.name, op_->mnemonic));
       attribute.text = value->text;
       attribute.where = core_.range_from(first);
       return true;
     }
-    default: return operand_parser_.parse(attribute.operand);
+    default:
+      return operand_parser_.parse(attribute.operand);
   }
 }
 
@@ -166,11 +183,13 @@ bool Instructions::parse_list(Attribute& attribute) {
   attribute.is_list = true;
   attribute.first_item = items_.size();
   if (!core_.stream.accept(TokenKind::left_bracket)) return parse_item(attribute);
+  const InBrackets brackets(core_);
   core_.skip_newlines();
   if (core_.stream.accept(TokenKind::right_bracket)) return true;
   do {
     core_.skip_newlines();
-    if (core_.stream.at(TokenKind::word) && core_.stream.peek(1).is(TokenKind::assign)) return core_.unexpected("an element of the list, or ']' before");
+    if (core_.stream.at(TokenKind::word) && core_.stream.peek(1).is(TokenKind::assign))
+      return core_.unexpected("an element of the list, or ']' before");
     if (!parse_item(attribute)) return false;
     core_.skip_newlines();
   } while (core_.stream.accept(TokenKind::comma));
@@ -190,8 +209,11 @@ bool Instructions::parse_dtype(Attribute& attribute) {
   const auto dtype = word.is(TokenKind::word) ? isa::dtype_from_name(word.text) : std::nullopt;
   if (!dtype) {
     std::vector<std::string_view> names;
-    for (int code = 1; code < isa::kDTypeCount; ++code) names.push_back(isa::name(static_cast<isa::DType>(code)));
-    return core_.fail(ErrorCode::InvalidAttribute, word, fmt::format("an element type is wanted, found {}", describe(word)), suggest(word.text, names));
+    for (int code = 1; code < isa::kDTypeCount; ++code)
+      names.push_back(isa::name(static_cast<isa::DType>(code)));
+    return core_.fail(ErrorCode::InvalidAttribute, word,
+                      fmt::format("an element type is wanted, found {}", describe(word)),
+                      suggest(word.text, names));
   }
   core_.stream.next();
   attribute.number = static_cast<uint32_t>(*dtype);
@@ -202,7 +224,8 @@ bool Instructions::parse_choice(const AttributeInfo& info, Attribute& attribute)
   const Token word = core_.stream.peek();
   const int choice = word.is(TokenKind::word) ? choice_index(info.choices, word.text) : -1;
   if (choice < 0)
-    return core_.fail(ErrorCode::InvalidAttribute, word, fmt::format("attribute '{}' is one of {}", info.name, info.choices),
+    return core_.fail(ErrorCode::InvalidAttribute, word,
+                      fmt::format("attribute '{}' is one of {}", info.name, info.choices),
                       suggest(word.text, split(info.choices)));
   core_.stream.next();
   attribute.number = static_cast<uint32_t>(choice);
@@ -216,9 +239,12 @@ bool Instructions::parse_tail(const AttributeInfo& info, Attribute& attribute) {
     std::vector<std::string_view> names;
     for (const isa::OpInfo& op : isa::all_ops())
       if (isa::is_tail(op)) names.push_back(op.mnemonic);
-    return core_.fail(ErrorCode::InvalidAttribute, word,
-                      fmt::format("attribute '{}' is a pointwise instruction of one operand, such as relu; found {}", info.name, describe(word)),
-                      suggest(word.text, names));
+    return core_.fail(
+        ErrorCode::InvalidAttribute, word,
+        fmt::format(
+            "attribute '{}' is a pointwise instruction of one operand, such as relu; found {}",
+            info.name, describe(word)),
+        suggest(word.text, names));
   }
   core_.stream.next();
   attribute.number = static_cast<uint32_t>(tail->opcode);
@@ -227,17 +253,22 @@ bool Instructions::parse_tail(const AttributeInfo& info, Attribute& attribute) {
 
 // The call form of an initialiser. What the tensor's type says is not written: its shape, its element
 // type, its length.
-bool Instructions::parse_initialiser(const Token& mnemonic, const isa::OpInfo& op, const isa::Type& type,
-                                     std::vector<isa::Ref>& operands, std::vector<isa::Ref>& attributes) {
+bool Instructions::parse_initialiser(const Token& mnemonic, const isa::OpInfo& op,
+                                     const isa::Type& type, std::vector<isa::Ref>& operands,
+                                     std::vector<isa::Ref>& attributes) {
   reset(mnemonic, op);
+  const InBrackets brackets(core_);
   size_t position = 0;
-  const auto from_type = [](std::string_view name) { return name == "shape" || name == "to" || name == "n"; };
+  const auto from_type = [](std::string_view name) {
+    return name == "shape" || name == "to" || name == "n";
+  };
   core_.skip_newlines();
   while (!core_.stream.at(TokenKind::right_paren)) {
     const Token first = core_.stream.peek();
     const bool is_named = first.is(TokenKind::word) && core_.stream.peek(1).is(TokenKind::assign);
     if (is_named && from_type(first.text) && op.attribute(first.text) >= 0)
-      return core_.fail(ErrorCode::InvalidAttribute, first, fmt::format("'{}' comes from the tensor's type", first.text));
+      return core_.fail(ErrorCode::InvalidAttribute, first,
+                        fmt::format("'{}' comes from the tensor's type", first.text));
     if (is_named) {
       if (!parse_named(first)) return false;
     } else if (operands_.size() < op.operands.size()) {
@@ -245,7 +276,8 @@ bool Instructions::parse_initialiser(const Token& mnemonic, const isa::OpInfo& o
     } else {
       while (position < op.attributes.size() && from_type(op.attributes[position].name)) ++position;
       if (position >= op.attributes.size())
-        return core_.fail(ErrorCode::OperandCount, first, fmt::format("'{}' takes no more arguments", op.mnemonic));
+        return core_.fail(ErrorCode::OperandCount, first,
+                          fmt::format("'{}' takes no more arguments", op.mnemonic));
       if (!begin_attribute(position, first) || !parse_value(position)) return false;
       ++position;
     }
@@ -267,19 +299,29 @@ bool Instructions::parse_initialiser(const Token& mnemonic, const isa::OpInfo& o
     give("to")->number = static_cast<uint32_t>(type.dtype);
   if (Attribute* n = give("n")) {
     if (type.shape.rank() != 1)
-      return core_.fail(ErrorCode::ShapeMismatch, mnemonic, fmt::format("'{}' makes a tensor of rank 1, found {}", op.mnemonic, type.text()));
+      return core_.fail(
+          ErrorCode::ShapeMismatch, mnemonic,
+          fmt::format("'{}' makes a tensor of rank 1, found {}", op.mnemonic, type.text()));
     n->operand.kind = Operand::Kind::value;
     n->operand.value = Value::of(Wide{type.shape[0]});
   }
-  const auto is_reference = [](const Operand& operand) { return operand.kind == Operand::Kind::reference; };
-  bool constant = std::none_of(operands_.begin(), operands_.end(), is_reference) && std::none_of(items_.begin(), items_.end(), is_reference);
-  for (size_t i = 0; i < op.attributes.size(); ++i) constant = constant && !(attributes_[i].given && is_reference(attributes_[i].operand));
-  if (!constant) return core_.fail(ErrorCode::ConstantExpression, mnemonic, "an initialiser takes constants");
+  const auto is_reference = [](const Operand& operand) {
+    return operand.kind == Operand::Kind::reference;
+  };
+  bool constant = std::none_of(operands_.begin(), operands_.end(), is_reference) &&
+                  std::none_of(items_.begin(), items_.end(), is_reference);
+  for (size_t i = 0; i < op.attributes.size(); ++i)
+    constant = constant && !(attributes_[i].given && is_reference(attributes_[i].operand));
+  if (!constant)
+    return core_.fail(ErrorCode::ConstantExpression, mnemonic, "an initialiser takes constants");
   const isa::DType t = element_type();
   if (!resolve_operands(t) || !resolve_attributes(t)) return false;
-  if (const int shape = op.attribute("shape"); shape >= 0) attribute_refs_[static_cast<size_t>(shape)] = core_.build.integers(type.shape.dims());
+  if (const int shape = op.attribute("shape"); shape >= 0)
+    attribute_refs_[static_cast<size_t>(shape)] = core_.build.integers(type.shape.dims());
   operands = operand_refs_;
   attributes = attribute_refs_;
+  spellings_
+      .clear();  // a module keeps none of initialisers; they must not pass to what is parsed next
   return true;
 }
 

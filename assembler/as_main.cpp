@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -32,7 +33,8 @@ struct Options {
   bool strip = false;
 };
 
-int report(const trek::isa::Problems& problems, const trek::SourceManager& sources, const std::string& file, int exit_code) {
+int report(const trek::isa::Problems& problems, const trek::SourceManager& sources,
+           const std::string& file, int exit_code) {
   trek::RenderOptions options;
   options.colour = trek::wants_colour(STDERR_FILENO);
   options.file = file;
@@ -53,7 +55,9 @@ std::string output_beside(const std::string& input) {
 int write(const std::string& output, std::span<const std::byte> bytes) {
   if (output == "-") {
     // To the stream itself: opening its file again would write over what stands there already.
-    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() && std::fflush(stdout) == 0) return kDone;
+    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
+        std::fflush(stdout) == 0)
+      return kDone;
     std::fprintf(stderr, "trek-as: cannot write standard output: %s\n", std::strerror(errno));
     return kOutputFailed;
   }
@@ -67,15 +71,19 @@ int write_text(const std::string& output, const std::string& text) {
 
 bool is_syntax(trek::isa::ErrorCode code) {
   using trek::isa::ErrorCode;
-  return code == ErrorCode::InvalidCharacter || code == ErrorCode::UnterminatedString || code == ErrorCode::InvalidNumber ||
-         code == ErrorCode::UnexpectedToken || code == ErrorCode::Unclosed;
+  return code == ErrorCode::InvalidCharacter || code == ErrorCode::UnterminatedString ||
+         code == ErrorCode::InvalidNumber || code == ErrorCode::UnexpectedToken ||
+         code == ErrorCode::Unclosed;
 }
 
 // A part of a program that does not assemble by itself can be formatted; what is no Trek text cannot.
 int format(const Options& options, const trek::AssembleOptions& assemble_options) {
   trek::Assembly assembly = trek::assemble_file(options.input, assemble_options);
-  if (assembly.sources.size() == 0) return report(assembly.problems, assembly.sources, "", kInvalidInput);
-  std::erase_if(assembly.problems, [](const trek::isa::Problem& p) { return !is_syntax(p.code) || p.where.file != 0; });
+  if (assembly.sources.size() == 0)
+    return report(assembly.problems, assembly.sources, "", kInvalidInput);
+  std::erase_if(assembly.problems, [](const trek::isa::Problem& p) {
+    return !is_syntax(p.code) || p.where.file != 0;
+  });
   if (!assembly.ok()) return report(assembly.problems, assembly.sources, "", kInvalidInput);
   const auto text = trek::format_source(assembly.sources, 0);
   if (!text) return report(text.problems(), assembly.sources, "", kInvalidInput);
@@ -84,7 +92,8 @@ int format(const Options& options, const trek::AssembleOptions& assemble_options
 
 int assemble(const Options& options, trek::AssembleOptions assemble_options) {
   const trek::Assembly assembly = trek::assemble_file(options.input, assemble_options);
-  if (!assembly.ok()) return report(assembly.problems, assembly.sources, options.input, kInvalidInput);
+  if (!assembly.ok())
+    return report(assembly.problems, assembly.sources, options.input, kInvalidInput);
   if (options.check) return kDone;
   if (options.listing) {
     // What is listed is the file: numbered as the encoder numbers.
@@ -96,6 +105,15 @@ int assemble(const Options& options, trek::AssembleOptions assemble_options) {
   if (options.strip) encode = trek::isa::EncodeOptions::core();
   const auto bytes = trek::isa::encode(assembly.module, encode);
   return write(options.output.empty() ? output_beside(options.input) : options.output, bytes);
+}
+
+// A module written over its own source would be the end of that.
+bool is_over_source(const Options& options) {
+  std::error_code error;
+  const bool is_same = std::filesystem::equivalent(options.input, options.output, error);
+  if (options.format || options.output.empty() || error || !is_same) return false;
+  std::fprintf(stderr, "trek-as: the output '%s' is the source\n", options.output.c_str());
+  return true;
 }
 
 // NAME=VALUE, or nothing where it is not.
@@ -118,12 +136,17 @@ int main(int argc, char** argv) {
   Options options;
   app.add_option("FILE", options.input, "the source (.trek), - for standard input")->required();
   app.add_option("-o", options.output, "write to this file; by default FILE with the ending .tkb");
-  app.add_option("-I", options.include_dirs, "look for included files in this folder too")->allow_extra_args(false);
-  app.add_option("-D", options.defines, "NAME=VALUE: set a constant, over what .const says")->allow_extra_args(false);
+  app.add_option("-I", options.include_dirs, "look for included files in this folder too")
+      ->allow_extra_args(false);
+  app.add_option("-D", options.defines, "NAME=VALUE: set a constant, over what .const says")
+      ->allow_extra_args(false);
   auto* check = app.add_flag("--check", options.check, "only report what is wrong");
-  auto* format_flag = app.add_flag("--format", options.format, "write the source in canonical form instead");
-  auto* listing = app.add_flag("--listing", options.listing, "write each instruction with its record, place and types instead");
-  app.add_flag("--strip", options.strip, "leave names, lines, sources and comments out of the module");
+  auto* format_flag =
+      app.add_flag("--format", options.format, "write the source in canonical form instead");
+  auto* listing = app.add_flag("--listing", options.listing,
+                               "write each instruction with its record, place and types instead");
+  app.add_flag("--strip", options.strip,
+               "leave names, lines, sources and comments out of the module");
   check->excludes(format_flag)->excludes(listing);
   format_flag->excludes(listing);
   try {
@@ -133,6 +156,6 @@ int main(int argc, char** argv) {
   }
   trek::AssembleOptions assemble_options;
   assemble_options.include_dirs = options.include_dirs;
-  if (!split_defines(options, assemble_options)) return kWrongUsage;
+  if (!split_defines(options, assemble_options) || is_over_source(options)) return kWrongUsage;
   return options.format ? format(options, assemble_options) : assemble(options, assemble_options);
 }

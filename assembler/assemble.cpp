@@ -1,9 +1,10 @@
 #include "assembler/assemble.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <optional>
 #include <tuple>
+
+#include <fmt/format.h>
 
 #include "assembler/declarations.h"
 #include "isa/verifier.h"
@@ -54,11 +55,13 @@ bool define_constants(const AssembleOptions& options, Core& core, isa::Problems&
 // Faults that no other error can have caused: the verifier's word on a module that is incomplete.
 bool is_independent(isa::ErrorCode code) {
   using isa::ErrorCode;
-  return code == ErrorCode::Alias || code == ErrorCode::NotWritable || code == ErrorCode::NotReadable;
+  return code == ErrorCode::Alias || code == ErrorCode::NotWritable ||
+         code == ErrorCode::NotReadable;
 }
 
 // The verifier's problems with the length of their statement, and the trail that led to it.
-void add_verified(const isa::Module& module, const FunctionParser& functions, isa::Problems found, Reporter& reporter) {
+void add_verified(const isa::Module& module, const FunctionParser& functions, isa::Problems found,
+                  Reporter& reporter) {
   const bool is_complete = reporter.count() == 0;
   const auto& sources = functions.instruction_sources();
   for (isa::Problem& problem : found) {
@@ -86,14 +89,49 @@ void finish_debug(isa::Module& module, const SourceManager& sources) {
     debug.files.push_back(sources.name(file));
     debug.sources.emplace_back(sources.text(file));
   }
-  while (!debug.items.empty() && debug.items.back().kind == isa::Debug::ItemKind::blank) debug.items.pop_back();
-  const auto key = [](const isa::Debug::Spelling& s) { return std::tuple(s.where, s.function, s.index, s.slot, s.element); };
-  std::stable_sort(debug.spellings.begin(), debug.spellings.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  const auto place = [](const isa::Debug::CodeComment& c) { return std::tuple(c.function, c.instruction, c.trailing); };
-  std::stable_sort(debug.comments.begin(), debug.comments.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  while (!debug.items.empty() && debug.items.back().kind == isa::Debug::ItemKind::blank)
+    debug.items.pop_back();
+  const auto key = [](const isa::Debug::Spelling& s) {
+    return std::tuple(s.where, s.function, s.index, s.slot, s.element);
+  };
+  std::sort(debug.spellings.begin(), debug.spellings.end(),
+            [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  const auto place = [](const isa::Debug::CodeComment& c) {
+    return std::tuple(c.function, c.instruction, c.trailing);
+  };
+  std::sort(debug.comments.begin(), debug.comments.end(),
+            [&](const auto& a, const auto& b) { return place(a) < place(b); });
+}
+
+isa::Problems in_source_order(isa::Problems problems) {
+  std::vector<std::tuple<uint32_t, uint32_t, uint32_t, size_t>> order;
+  for (const isa::Problem& problem : problems)
+    order.emplace_back(problem.where.file, problem.where.line, problem.where.column, order.size());
+  std::sort(order.begin(), order.end());
+  isa::Problems sorted;
+  for (const auto& place : order) sorted.push_back(std::move(problems[std::get<3>(place)]));
+  return sorted;
+}
+
+// A file of another kind: one word, where its bytes would give a hundred.
+std::optional<isa::Problem> not_text(std::string_view text, uint32_t file) {
+  constexpr size_t kLook = size_t{1} << 16;
+  const size_t zero = text.substr(0, kLook).find('\0');
+  const bool is_module = text.starts_with("\x89TREK");
+  if (zero == std::string_view::npos && !is_module) return std::nullopt;
+  isa::Problem problem;
+  problem.code = isa::ErrorCode::InvalidCharacter;
+  problem.message = is_module ? "this is a binary module" : "this is no text: it has a zero byte";
+  if (is_module) problem.help = "trek-dis writes it as text";
+  problem.where = {file, 1, 1, 1};
+  return problem;
 }
 
 void assemble_source(uint32_t file, const AssembleOptions& options, Assembly& assembly) {
+  if (const auto problem = not_text(assembly.sources.text(file), file)) {
+    assembly.problems.push_back(*problem);
+    return;
+  }
   Core core(assembly.sources, assembly.module);
   core.include_dirs = options.include_dirs;
   if (!define_constants(options, core, assembly.problems)) return;
@@ -107,10 +145,9 @@ void assemble_source(uint32_t file, const AssembleOptions& options, Assembly& as
   span.end = static_cast<uint32_t>(text.size());
   core.stream.push(TokenStream::FrameKind::file, span, nullptr, 0);
   declarations.parse();
-  if (!core.reporter.full()) add_verified(assembly.module, functions, isa::verify(assembly.module), core.reporter);
-  assembly.problems = core.reporter.take();
-  const auto place = [](const isa::Problem& p) { return std::tuple(p.where.file, p.where.line, p.where.column); };
-  std::stable_sort(assembly.problems.begin(), assembly.problems.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  if (!core.reporter.full())
+    add_verified(assembly.module, functions, isa::verify(assembly.module), core.reporter);
+  assembly.problems = in_source_order(core.reporter.take());
   if (!assembly.ok()) return;
   if (options.debug) {
     finish_debug(assembly.module, assembly.sources);
@@ -119,7 +156,8 @@ void assemble_source(uint32_t file, const AssembleOptions& options, Assembly& as
   }
 }
 
-Assembly assemble_read(Assembly assembly, const isa::Result<uint32_t>& file, const AssembleOptions& options) {
+Assembly assemble_read(Assembly assembly, const isa::Result<uint32_t>& file,
+                       const AssembleOptions& options) {
   if (!file) {
     assembly.problems = file.problems();
     return assembly;

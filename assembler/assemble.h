@@ -18,9 +18,10 @@
 namespace trek {
 
 struct AssembleOptions {
-  std::vector<std::string> include_dirs;                      // for `.include`, behind the file's own folder
-  std::vector<std::pair<std::string, std::string>> defines;   // name and expression: override `.const`
-  bool debug = true;                                          // keep the debug sections
+  std::vector<std::string> include_dirs;  // for `.include`, behind the file's own folder
+  std::vector<std::pair<std::string, std::string>>
+      defines;        // name and expression: override `.const`
+  bool debug = true;  // keep the debug sections
 };
 
 struct Assembly {

@@ -6,7 +6,8 @@ namespace trek::assembler {
 
 using isa::ErrorCode;
 
-bool Core::fail(ErrorCode code, const isa::SourceRange& where, std::string message, std::string help) {
+bool Core::fail(ErrorCode code, const isa::SourceRange& where, std::string message,
+                std::string help) {
   reporter.report(code, where, stream.expansion(), std::move(message), std::move(help));
   return false;
 }
@@ -18,7 +19,8 @@ bool Core::fail(ErrorCode code, const Token& token, std::string message, std::st
 bool Core::unexpected(std::string_view wanted) {
   const Token token = stream.peek();
   if (token.is(TokenKind::invalid)) return false;
-  return fail(ErrorCode::UnexpectedToken, token, fmt::format("expected {}, found {}", wanted, describe(token)));
+  return fail(ErrorCode::UnexpectedToken, token,
+              fmt::format("expected {}, found {}", wanted, describe(token)));
 }
 
 bool Core::expect(TokenKind kind, std::string_view wanted) {
@@ -34,7 +36,8 @@ void Core::skip_newlines() {
 }
 
 const std::variant<Value, Argument>* Core::find_local(std::string_view name) const {
-  for (const Environment* scope = stream.scope().get(); scope != nullptr; scope = scope->parent.get())
+  for (const Environment* scope = stream.scope().get(); scope != nullptr;
+       scope = scope->parent.get())
     for (auto entry = scope->names.rbegin(); entry != scope->names.rend(); ++entry)
       if (entry->first == name) return &entry->second;
   return nullptr;
@@ -45,10 +48,12 @@ isa::SourceRange Core::range_from(const Token& first) const {
   return {stream.file(), first.line, first.column, end - first.offset};
 }
 
-std::string suggest(std::string_view word, const std::vector<std::string_view>& candidates, std::string_view sigil) {
+std::string suggest(std::string_view word, const std::vector<std::string_view>& candidates,
+                    std::string_view sigil) {
   const std::string found = isa::nearest(word, candidates);
   // Any letter is near to any other.
-  const bool is_short = word.size() == 1 && (found.size() != 1 || (found[0] | 0x20) != (word[0] | 0x20));
+  const bool is_short =
+      word.size() == 1 && (found.size() != 1 || (found[0] | 0x20) != (word[0] | 0x20));
   return found.empty() || is_short ? "" : fmt::format("did you mean '{}{}'?", sigil, found);
 }
 

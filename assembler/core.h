@@ -33,7 +33,10 @@ struct NamedPlace {
 
 struct Core {
   Core(SourceManager& the_sources, isa::Module& the_module)
-      : sources(the_sources), module(the_module), build(the_module), stream(the_sources, reporter, texts) {}
+      : sources(the_sources),
+        module(the_module),
+        build(the_module),
+        stream(the_sources, reporter, texts) {}
 
   SourceManager& sources;
   isa::Module& module;
@@ -50,7 +53,8 @@ struct Core {
   std::unordered_map<std::string_view, NamedPlace> functions;
 
   // Reports at a place of the innermost frame; false, so that a parser can return it.
-  bool fail(isa::ErrorCode code, const isa::SourceRange& where, std::string message, std::string help = "");
+  bool fail(isa::ErrorCode code, const isa::SourceRange& where, std::string message,
+            std::string help = "");
   bool fail(isa::ErrorCode code, const Token& token, std::string message, std::string help = "");
   // "expected ..., found ..." at the next token; says nothing where that is invalid, thus reported.
   bool unexpected(std::string_view wanted);
@@ -58,6 +62,9 @@ struct Core {
   bool expect(TokenKind kind, std::string_view wanted = "");
   // Inside brackets a statement goes on in the next line.
   void skip_newlines();
+  void skip_newlines_in_brackets() {
+    if (brackets > 0) skip_newlines();
+  }
   // The bytes of a string token: escapes and substitutions replaced; nothing, reported, if that fails.
   std::optional<std::string_view> string_value(const Token& token);
   // The innermost meaning of a name in the expansions, or null: then it may be one of `constants`.
@@ -65,8 +72,21 @@ struct Core {
   // A range from a token to the last one that was taken.
   isa::SourceRange range_from(const Token& first) const;
 
+  int brackets = 0;  // ( and [ that are open
   // Comments that were met inside a statement, and where they stand now: before it.
   std::vector<std::string_view> inner_comments;
+};
+
+// While it lives, a newline does not end the statement.
+class InBrackets {
+ public:
+  explicit InBrackets(Core& core) : core_(core) { ++core_.brackets; }
+  ~InBrackets() { --core_.brackets; }
+  InBrackets(const InBrackets&) = delete;
+  InBrackets& operator=(const InBrackets&) = delete;
+
+ private:
+  Core& core_;
 };
 
 // "did you mean '...'?", or "".

@@ -14,7 +14,8 @@ namespace trek::assembler {
 
 class Declarations final : public StatementHandler {
  public:
-  Declarations(Core& core, Expressions& expressions, Statements& statements, FunctionParser& functions)
+  Declarations(Core& core, Expressions& expressions, Statements& statements,
+               FunctionParser& functions)
       : core_(core),
         expressions_(expressions),
         statements_(statements),
@@ -45,11 +46,13 @@ class Declarations final : public StatementHandler {
   Outcome parse_tensor(isa::Role role);
   Outcome parse_function();
   Outcome parse_test();
-  bool parse_parameters(std::vector<Name>& names, std::vector<isa::Type>& types, std::vector<bool>& inplace);
+  bool parse_parameters(std::vector<Name>& names, std::vector<isa::Type>& types,
+                        std::vector<bool>& inplace);
   bool parse_result_types(std::vector<isa::Type>& types);
   bool parse_data(uint32_t tensor, const isa::Type& type, isa::Role role);
   bool take_body(TextSpan& span, const Token& opener, std::string_view what);
-  bool is_new(const std::unordered_map<std::string_view, NamedPlace>& names, const Token& token, std::string_view name);
+  bool is_new(const std::unordered_map<std::string_view, NamedPlace>& names, const Token& token,
+              std::string_view name);
   void add_item(isa::Debug::ItemKind kind, size_t index, std::string_view comment = "");
   void add_initialisers();
 

@@ -1,11 +1,11 @@
 #include "assembler/diagnostics.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 namespace trek {
 namespace {
@@ -25,7 +25,11 @@ std::string printable(std::string_view bytes) {
   std::string out;
   for (size_t i = 0; i < bytes.size();) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
-    const size_t length = byte < 0x80 ? 1 : byte >> 5 == 6 ? 2 : byte >> 4 == 14 ? 3 : byte >> 3 == 30 ? 4 : 0;
+    const size_t length = byte < 0x80       ? 1
+                          : byte >> 5 == 6  ? 2
+                          : byte >> 4 == 14 ? 3
+                          : byte >> 3 == 30 ? 4
+                                            : 0;
     bool whole = length != 0 && i + length <= bytes.size();
     for (size_t k = 1; whole && k < length; ++k)
       whole = (static_cast<unsigned char>(bytes[i + k]) & 0xC0) == 0x80;
@@ -96,7 +100,8 @@ class Renderer {
       line = line.substr(first, kWidestLine);
       begin -= first;
     }
-    const size_t length = std::clamp<size_t>(where.length, 1, std::max<size_t>(line.size() - begin, 1));
+    const size_t length =
+        std::clamp<size_t>(where.length, 1, std::max<size_t>(line.size() - begin, 1));
     const std::string lead = printable(line.substr(0, begin));
     const std::string marked = printable(line.substr(begin, length));
     const size_t width = std::max<size_t>(columns(marked), 1);

@@ -1,7 +1,7 @@
 // The directives that may stand anywhere, and macro calls.
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "assembler/statements.h"
 #include "isa/verifier.h"
@@ -33,7 +33,8 @@ Outcome Statements::parse_include() {
 // Whether another frame would be one too many. One message: what led here would fail again and again.
 bool Statements::is_nested_too_deep(const isa::SourceRange& where) {
   if (core_.stream.depth() < kMaxFrames) return false;
-  core_.fail(ErrorCode::ExpansionLimit, where, fmt::format("includes, macros and repetitions nest at most {} deep", kMaxFrames));
+  core_.fail(ErrorCode::ExpansionLimit, where,
+             fmt::format("includes, macros and repetitions nest at most {} deep", kMaxFrames));
   core_.stream.abandon();
   return true;
 }
@@ -49,14 +50,17 @@ bool Statements::include(const std::string& path, const isa::SourceRange& where)
   }
   std::string reason;
   for (const std::string& place : places) {
-    const auto file = path == "-" ? isa::Result<uint32_t>(isa::Problem{}) : core_.sources.read(place);
+    const auto file =
+        path == "-" ? isa::Result<uint32_t>(isa::Problem{}) : core_.sources.read(place);
     if (!file) {
       if (reason.empty()) reason = file.problems()[0].message;
       continue;
     }
     if (core_.stream.is_open_file(*file))
-      return core_.fail(ErrorCode::IncludeCycle, where, fmt::format("'{}' is included while it is being read", path));
-    const uint32_t expansion = core_.reporter.expand({Expansion::Kind::include, core_.stream.expansion(), "", 0, where});
+      return core_.fail(ErrorCode::IncludeCycle, where,
+                        fmt::format("'{}' is included while it is being read", path));
+    const uint32_t expansion =
+        core_.reporter.expand({Expansion::Kind::include, core_.stream.expansion(), "", 0, where});
     TextSpan span;
     span.file = *file;
     span.end = static_cast<uint32_t>(core_.sources.text(*file).size());
@@ -64,7 +68,8 @@ bool Statements::include(const std::string& path, const isa::SourceRange& where)
     core_.stream.push(TokenStream::FrameKind::file, span, scope, expansion);
     return true;
   }
-  return core_.fail(ErrorCode::IncludeFailed, where, reason.empty() ? fmt::format("cannot read '{}'", path) : reason,
+  return core_.fail(ErrorCode::IncludeFailed, where,
+                    reason.empty() ? fmt::format("cannot read '{}'", path) : reason,
                     places.size() > 1 ? "the folders of -I were tried too" : "");
 }
 
@@ -121,7 +126,9 @@ Outcome Statements::parse_repeat() {
   core_.stream.next();
   const Token name = core_.stream.peek();
   TokenStream::Repetition repetition;
-  if (!core_.expect(TokenKind::word, "the name of the repetition's constant") || !core_.expect(TokenKind::assign)) return Outcome::failed;
+  if (!core_.expect(TokenKind::word, "the name of the repetition's constant") ||
+      !core_.expect(TokenKind::assign))
+    return Outcome::failed;
   repetition.name = name.text;
   repetition.where = core_.stream.where(name);
   const auto from = expressions_.parse_integer("the first value");
@@ -137,7 +144,9 @@ Outcome Statements::parse_repeat() {
     const auto given = expressions_.parse_integer("the step");
     if (!given) return Outcome::failed;
     step = *given;
-    if (step == 0) return core_.fail(ErrorCode::ExpansionLimit, place, "a repetition by steps of 0 never ends"), Outcome::failed;
+    if (step == 0)
+      return core_.fail(ErrorCode::ExpansionLimit, place, "a repetition by steps of 0 never ends"),
+             Outcome::failed;
   }
   repetition.value = *from;
   repetition.until = *until;
@@ -159,7 +168,8 @@ Outcome Statements::parse_macro() {
   macro.where = core_.stream.where(name);
   macro.scope = core_.stream.scope();
   if (!parse_parameters(macro)) return Outcome::failed;
-  if (!core_.stream.at(TokenKind::left_brace)) return core_.unexpected("',' or '{'"), Outcome::failed;
+  if (!core_.stream.at(TokenKind::left_brace))
+    return core_.unexpected("',' or '{'"), Outcome::failed;
   if (!take_body(macro.body)) return Outcome::failed;
   if (isa::find_op(name.text) != nullptr) {
     core_.fail(ErrorCode::Redefined, name, fmt::format("'{}' is an instruction", name.text));
@@ -168,7 +178,8 @@ Outcome Statements::parse_macro() {
   const auto [entry, added] = macros_.try_emplace(name.text, macro);
   if (!added) {
     core_.fail(ErrorCode::Redefined, name, fmt::format("macro '{}' is defined already", name.text));
-    core_.reporter.last().notes.push_back({fmt::format("'{}' is first defined here", name.text), entry->second.where});
+    core_.reporter.last().notes.push_back(
+        {fmt::format("'{}' is first defined here", name.text), entry->second.where});
   }
   return Outcome::done;
 }
@@ -181,19 +192,24 @@ bool Statements::parse_parameters(Macro& macro) {
     if (!core_.expect(TokenKind::word, "the name of a parameter")) return false;
     for (const Parameter& other : macro.parameters)
       if (other.name.text == parameter.name.text)
-        return core_.fail(ErrorCode::Redefined, parameter.name, fmt::format("the macro has two parameters '{}'", parameter.name.text));
+        return core_.fail(ErrorCode::Redefined, parameter.name,
+                          fmt::format("the macro has two parameters '{}'", parameter.name.text));
     if (core_.stream.accept(TokenKind::assign)) {
       const Token first = core_.stream.peek();
-      while (!core_.stream.peek().ends_statement() && !core_.stream.at(TokenKind::comma) && !core_.stream.at(TokenKind::left_brace))
+      while (!core_.stream.peek().ends_statement() && !core_.stream.at(TokenKind::comma) &&
+             !core_.stream.at(TokenKind::left_brace))
         core_.stream.next();
-      if (core_.stream.last_end() <= first.offset) return core_.unexpected("the parameter's default");
-      parameter.fallback.span = {core_.stream.file(), first.offset, core_.stream.last_end(), first.line, first.offset + 1 - first.column};
+      if (core_.stream.last_end() <= first.offset)
+        return core_.unexpected("the parameter's default");
+      parameter.fallback.span = {core_.stream.file(), first.offset, core_.stream.last_end(),
+                                 first.line, first.offset + 1 - first.column};
       parameter.fallback.scope = core_.stream.scope();
       parameter.fallback.expansion = core_.stream.expansion();
       parameter.has_fallback = true;
     }
     if (macro.parameters.size() == kMaxParameters)
-      return core_.fail(ErrorCode::MacroArguments, parameter.name, fmt::format("a macro has at most {} parameters", kMaxParameters));
+      return core_.fail(ErrorCode::MacroArguments, parameter.name,
+                        fmt::format("a macro has at most {} parameters", kMaxParameters));
     macro.parameters.push_back(std::move(parameter));
   } while (core_.stream.accept(TokenKind::comma));
   return true;
@@ -210,7 +226,8 @@ Outcome Statements::call_macro(const Macro& macro, StatementHandler& handler) {
     const Token end = core_.stream.next();
     if (!end.text.empty() && core_.stream.is_plain()) handler.comment(end.text);
   }
-  const uint32_t expansion = core_.reporter.expand({Expansion::Kind::macro, core_.stream.expansion(), name.text, 0, where});
+  const uint32_t expansion = core_.reporter.expand(
+      {Expansion::Kind::macro, core_.stream.expansion(), name.text, 0, where});
   core_.stream.push(TokenStream::FrameKind::macro, macro.body, std::move(environment), expansion);
   return Outcome::opened;
 }
@@ -227,19 +244,26 @@ bool Statements::take_arguments(const Macro& macro, const Token& name, Environme
     if (core_.stream.at(TokenKind::word) && core_.stream.peek(1).is(TokenKind::assign)) {
       const Token parameter = core_.stream.peek();
       std::vector<std::string_view> names;
-      for (target = 0; target < macro.parameters.size() && macro.parameters[target].name.text != parameter.text; ++target)
+      for (target = 0;
+           target < macro.parameters.size() && macro.parameters[target].name.text != parameter.text;
+           ++target)
         names.push_back(macro.parameters[target].name.text);
       if (target == macro.parameters.size())
-        return core_.fail(ErrorCode::MacroArguments, parameter, fmt::format("macro '{}' has no parameter '{}'", name.text, parameter.text),
-                          suggest(parameter.text, names));
+        return core_.fail(
+            ErrorCode::MacroArguments, parameter,
+            fmt::format("macro '{}' has no parameter '{}'", name.text, parameter.text),
+            suggest(parameter.text, names));
       core_.stream.next();
       core_.stream.next();
     } else if (position++ >= macro.parameters.size()) {
-      return core_.fail(ErrorCode::MacroArguments, core_.stream.peek(),
-                        fmt::format("macro '{}' takes {} argument{}", name.text, macro.parameters.size(), macro.parameters.size() == 1 ? "" : "s"));
+      return core_.fail(
+          ErrorCode::MacroArguments, core_.stream.peek(),
+          fmt::format("macro '{}' takes {} argument{}", name.text, macro.parameters.size(),
+                      macro.parameters.size() == 1 ? "" : "s"));
     }
     if (given[target])
-      return core_.fail(ErrorCode::MacroArguments, core_.stream.peek(), fmt::format("'{}' is given twice", macro.parameters[target].name.text));
+      return core_.fail(ErrorCode::MacroArguments, core_.stream.peek(),
+                        fmt::format("'{}' is given twice", macro.parameters[target].name.text));
     Argument argument;
     argument.scope = core_.stream.scope();
     argument.expansion = core_.stream.expansion();
@@ -251,7 +275,9 @@ bool Statements::take_arguments(const Macro& macro, const Token& name, Environme
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
     if (given[i]) continue;
     if (!macro.parameters[i].has_fallback)
-      return core_.fail(ErrorCode::MacroArguments, name, fmt::format("macro '{}' wants an argument for '{}'", name.text, macro.parameters[i].name.text));
+      return core_.fail(ErrorCode::MacroArguments, name,
+                        fmt::format("macro '{}' wants an argument for '{}'", name.text,
+                                    macro.parameters[i].name.text));
     bind(i, macro.parameters[i].fallback);
   }
   return true;
@@ -272,19 +298,24 @@ Outcome Statements::parse_const(StatementHandler& handler) {
 }
 
 // In a macro or a repetition a constant is the expansion's own.
-void Statements::define_constant(const Token& name, const Value& value, std::string text, StatementHandler& handler) {
+void Statements::define_constant(const Token& name, const Value& value, std::string text,
+                                 StatementHandler& handler) {
   const auto redefined = [&](std::string_view what) {
-    core_.fail(ErrorCode::Redefined, name, fmt::format("{} '{}' is defined already", what, name.text));
+    core_.fail(ErrorCode::Redefined, name,
+               fmt::format("{} '{}' is defined already", what, name.text));
   };
   if (!isa::is_identifier(name.text) || is_expression_word(name.text)) {
-    core_.fail(ErrorCode::Redefined, name, fmt::format("'{}' is a word of the language", name.text));
+    core_.fail(ErrorCode::Redefined, name,
+               fmt::format("'{}' is a word of the language", name.text));
     return;
   }
   if (Environment* scope = core_.stream.scope().get(); scope != nullptr) {
     for (const auto& [known, what] : scope->names)
       if (known == name.text) return redefined("parameter or constant");
     if (scope->names.size() >= kMaxLocalConstants) {
-      core_.fail(ErrorCode::ExpansionLimit, name, fmt::format("an expansion has at most {} constants of its own", kMaxLocalConstants));
+      core_.fail(
+          ErrorCode::ExpansionLimit, name,
+          fmt::format("an expansion has at most {} constants of its own", kMaxLocalConstants));
       return;
     }
     scope->names.emplace_back(name.text, value);
@@ -294,7 +325,8 @@ void Statements::define_constant(const Token& name, const Value& value, std::str
   NamedConstant& constant = entry->second;
   if (!added && !constant.from_command) {
     redefined("constant");
-    core_.reporter.last().notes.push_back({fmt::format("'{}' is first defined here", name.text), constant.where});
+    core_.reporter.last().notes.push_back(
+        {fmt::format("'{}' is first defined here", name.text), constant.where});
     return;
   }
   if (added) {

@@ -7,6 +7,7 @@
 
 #include "assembler/data/data.h"
 #include "assembler/diagnostics.h"
+#include "assembler/format.h"
 #include "assembler/printer.h"
 #include "isa/codec.h"
 
@@ -32,6 +33,18 @@ int report(const trek::isa::Problems& problems, const std::string& file, int exi
   return exit_code;
 }
 
+// In the layout of trek-as --format: columns where a person reads. Nobody reads a text this long, and
+// aligning it would take longer than all the rest.
+std::string laid_out(std::string text) {
+  constexpr size_t kLongestRead = size_t{1} << 20;
+  if (text.size() > kLongestRead) return text;
+  trek::SourceManager sources;
+  const auto file = sources.add("disassembly", text);
+  if (!file.ok()) return text;
+  auto formatted = trek::format_source(sources, *file);
+  return formatted.ok() ? formatted.take() : text;
+}
+
 trek::isa::Problems write(const std::string& text, const std::string& output) {
   const bool to_stdout = output.empty() || output == "-";
   return trek::write_file(to_stdout ? "/dev/stdout" : output, std::as_bytes(std::span(text)));
@@ -44,7 +57,7 @@ int disassemble(const Options& options) {
   if (!module.ok()) return report(module.problems(), options.input, kInvalidInput);
   trek::PrintOptions print;
   print.names = print.source_form = !options.plain;
-  const std::string text = trek::print(*module, print);
+  const std::string text = laid_out(trek::print(*module, print));
   const auto problems = write(text, options.output);
   return problems.empty() ? kDone : report(problems, options.output, kOutputFailed);
 }

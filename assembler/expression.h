@@ -38,6 +38,7 @@ class Expressions final : public TokenStream::Substituter {
   std::optional<Value> parse_binary(int least_precedence);
   std::optional<Value> parse_unary();
   std::optional<Value> parse_primary();
+  std::optional<Value> parse_braces();
   std::optional<Value> parse_name();
   std::optional<Value> parse_call(const Token& name);
   std::optional<Value> parse_dim(const Token& name);
@@ -51,7 +52,7 @@ class Expressions final : public TokenStream::Substituter {
 
   Core& core_;
   int depth_ = 0;
-  int dead_ = 0;           // inside a branch that is not taken
+  int dead_ = 0;            // inside a branch that is not taken
   bool composite_ = false;  // more than a plain number
   bool portable_ = true;    // no names but listed constants
   std::string_view spelling_;

@@ -1,10 +1,10 @@
 #include "assembler/format.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <span>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "assembler/lexer.h"
 
@@ -34,15 +34,18 @@ bool is_name(TokenKind kind) {
 }
 
 bool is_opening(TokenKind kind) {
-  return kind == TokenKind::left_paren || kind == TokenKind::left_bracket || kind == TokenKind::left_brace;
+  return kind == TokenKind::left_paren || kind == TokenKind::left_bracket ||
+         kind == TokenKind::left_brace;
 }
 
 bool is_closing(TokenKind kind) {
-  return kind == TokenKind::right_paren || kind == TokenKind::right_bracket || kind == TokenKind::right_brace;
+  return kind == TokenKind::right_paren || kind == TokenKind::right_bracket ||
+         kind == TokenKind::right_brace;
 }
 
 bool ends_operand(TokenKind kind) {
-  return kind == TokenKind::word || kind == TokenKind::number || kind == TokenKind::string || is_name(kind) || is_closing(kind);
+  return kind == TokenKind::word || kind == TokenKind::number || kind == TokenKind::string ||
+         is_name(kind) || is_closing(kind);
 }
 
 bool is_operator(TokenKind kind) { return kind >= TokenKind::bang && kind <= TokenKind::or_or; }
@@ -50,7 +53,9 @@ bool is_operator(TokenKind kind) { return kind >= TokenKind::bang && kind <= Tok
 class Formatter {
  public:
   Formatter(const SourceManager& sources, uint32_t file)
-      : text_(sources.text(file)), file_(file), lexer_(text_, {file, 0, static_cast<uint32_t>(text_.size()), 1, 0}) {}
+      : text_(sources.text(file)),
+        file_(file),
+        lexer_(text_, {file, 0, static_cast<uint32_t>(text_.size()), 1, 0}) {}
 
   isa::Result<std::string> format() {
     read_lines();
@@ -71,7 +76,9 @@ class Formatter {
     bool is_tight;  // of a brace: data or a substitution, not a block
   };
 
-  isa::SourceRange where(const Token& token) const { return {file_, token.line, token.column, token.length}; }
+  isa::SourceRange where(const Token& token) const {
+    return {file_, token.line, token.column, token.length};
+  }
 
   void fail(isa::ErrorCode code, const isa::SourceRange& range, std::string message) {
     isa::Problem problem;
@@ -86,7 +93,10 @@ class Formatter {
     for (;;) {
       const Token token = lexer_.next();
       if (token.is(TokenKind::invalid)) {
-        fail(token.error, where(token), token.error == isa::ErrorCode::UnterminatedString ? "a string without its closing quote" : "a byte that no token begins with");
+        fail(token.error, where(token),
+             token.error == isa::ErrorCode::UnterminatedString
+                 ? "a string without its closing quote"
+                 : "a byte that no token begins with");
         continue;
       }
       if (!token.is(TokenKind::newline) && !token.is(TokenKind::end)) {
@@ -97,7 +107,9 @@ class Formatter {
       pieces.clear();
       if (token.is(TokenKind::end)) break;
     }
-    for (const Bracket& bracket : brackets_) fail(isa::ErrorCode::Unclosed, bracket.where, fmt::format("{} is not closed", describe(bracket.kind)));
+    for (const Bracket& bracket : brackets_)
+      fail(isa::ErrorCode::Unclosed, bracket.where,
+           fmt::format("{} is not closed", describe(bracket.kind)));
   }
 
   // A name with the substitutions that are glued to it is one piece.
@@ -142,7 +154,8 @@ class Formatter {
       --left;
     }
     const auto open = std::span(brackets_).first(left);
-    const auto braces = std::count_if(open.begin(), open.end(), [](const Bracket& b) { return b.kind == TokenKind::left_brace; });
+    const auto braces = std::count_if(
+        open.begin(), open.end(), [](const Bracket& b) { return b.kind == TokenKind::left_brace; });
     const bool continues = !open.empty() && open.back().kind != TokenKind::left_brace;
     return static_cast<int>(2 * (braces + (continues ? 1 : 0)));
   }
@@ -151,12 +164,14 @@ class Formatter {
     const Token& token = pieces[i].token;
     if (is_opening(token.kind)) {
       const TokenKind before = i == 0 ? TokenKind::newline : pieces[i - 1].token.kind;
-      const bool tight = before == TokenKind::assign || before == TokenKind::comma || is_opening(before) || is_operator(before);
+      const bool tight = before == TokenKind::assign || before == TokenKind::comma ||
+                         is_opening(before) || is_operator(before);
       brackets_.push_back({token.kind, where(token), tight});
     } else if (is_closing(token.kind)) {
       const auto opening = static_cast<TokenKind>(static_cast<int>(token.kind) - 1);
       if (brackets_.empty() || brackets_.back().kind != opening)
-        return fail(isa::ErrorCode::UnexpectedToken, where(token), fmt::format("{} closes nothing", describe(token)));
+        return fail(isa::ErrorCode::UnexpectedToken, where(token),
+                    fmt::format("{} closes nothing", describe(token)));
       brackets_.pop_back();
     }
   }
@@ -168,24 +183,31 @@ class Formatter {
   bool wants_blank(const std::vector<Piece>& pieces, size_t i) const {
     const Token& left = pieces[i - 1].token;
     const Token& right = pieces[i].token;
-    if (right.is(TokenKind::comma) || right.is(TokenKind::right_paren) || right.is(TokenKind::right_bracket)) return false;
+    if (right.is(TokenKind::comma) || right.is(TokenKind::right_paren) ||
+        right.is(TokenKind::right_bracket))
+      return false;
     if (left.is(TokenKind::left_paren) || left.is(TokenKind::left_bracket)) return false;
     if (left.is(TokenKind::left_brace) || right.is(TokenKind::right_brace)) {
       const bool empty = left.is(TokenKind::left_brace) && right.is(TokenKind::right_brace);
       return !empty && !brackets_.empty() && !brackets_.back().is_tight && right.spaced;
     }
     if (left.is(TokenKind::comma)) return !inside(TokenKind::left_bracket);
-    if (left.is(TokenKind::assign) || right.is(TokenKind::assign)) return is_definition(pieces, left.is(TokenKind::assign) ? i - 1 : i);
-    if (right.is(TokenKind::left_paren)) return !left.is(TokenKind::word) && (!is_operator(left.kind) || right.spaced);
+    if (left.is(TokenKind::assign) || right.is(TokenKind::assign))
+      return is_definition(pieces, left.is(TokenKind::assign) ? i - 1 : i);
+    if (right.is(TokenKind::left_paren))
+      return !left.is(TokenKind::word) && (!is_operator(left.kind) || right.spaced);
     if (right.is(TokenKind::left_bracket)) return !left.is(TokenKind::word);
     if (right.is(TokenKind::bang) && ends_operand(left.kind)) return right.spaced;
     if (left.is(TokenKind::bang)) return right.spaced;
     if (is_operator(left.kind)) return is_binary(pieces, i - 1) && right.spaced;
-    if (is_operator(right.kind)) return right.spaced || (i + 1 < pieces.size() && pieces[i + 1].token.spaced);
+    if (is_operator(right.kind))
+      return right.spaced || (i + 1 < pieces.size() && pieces[i + 1].token.spaced);
     return true;
   }
 
-  static bool is_binary(const std::vector<Piece>& pieces, size_t i) { return i > 0 && ends_operand(pieces[i - 1].token.kind); }
+  static bool is_binary(const std::vector<Piece>& pieces, size_t i) {
+    return i > 0 && ends_operand(pieces[i - 1].token.kind);
+  }
 
   // Whether the '=' of piece i defines something, rather than giving an attribute its value.
   bool is_definition(const std::vector<Piece>& pieces, size_t i) const {
@@ -198,23 +220,32 @@ class Formatter {
     if (pieces.size() < 2) return;
     const Token& first = pieces[0].token;
     const bool is_register = first.is(TokenKind::vector) || first.is(TokenKind::scalar);
-    if (is_register && pieces[1].token.is(TokenKind::assign) && pieces[0].text.size() <= kWidestName) line.definition = pieces[0].text.size();
+    if (is_register && pieces[1].token.is(TokenKind::assign) &&
+        pieces[0].text.size() <= kWidestName)
+      line.definition = pieces[0].text.size();
     line.defines_several = is_register && line.definition == 0;
-    const bool declares = first.is(TokenKind::directive) && (pieces[1].token.is(TokenKind::tensor) || pieces[1].token.is(TokenKind::scalar));
+    const bool declares =
+        first.is(TokenKind::directive) &&
+        (pieces[1].token.is(TokenKind::tensor) || pieces[1].token.is(TokenKind::scalar));
     if (declares) line.declaration = pieces[0].text.size();
   }
 
   // Pads what `width` measures to one column in runs of neighbouring lines. A definition of several
   // registers stands in its run as it is.
   void align(size_t Line::* width) {
-    const auto belongs = [&](const Line& line) { return line.*width > 0 || (width == &Line::definition && line.defines_several); };
+    const auto belongs = [&](const Line& line) {
+      return line.*width > 0 || (width == &Line::definition && line.defines_several);
+    };
     for (size_t begin = 0; begin < lines_.size(); ++begin) {
       if (!belongs(lines_[begin])) continue;
       size_t end = begin;
       size_t widest = 0;
-      while (end < lines_.size() && belongs(lines_[end]) && lines_[end].indent == lines_[begin].indent) widest = std::max(widest, lines_[end++].*width);
+      while (end < lines_.size() && belongs(lines_[end]) &&
+             lines_[end].indent == lines_[begin].indent)
+        widest = std::max(widest, lines_[end++].*width);
       for (size_t i = begin; i < end; ++i)
-        if (lines_[i].*width > 0) lines_[i].code.insert(lines_[i].*width, widest - lines_[i].*width, ' ');
+        if (lines_[i].*width > 0)
+          lines_[i].code.insert(lines_[i].*width, widest - lines_[i].*width, ' ');
       begin = end - 1;
     }
   }
@@ -222,8 +253,12 @@ class Formatter {
   // Comments of neighbouring lines begin in one column, two blanks behind the longest.
   std::string write() const {
     std::string out;
-    const auto trails = [&](size_t i) { return i < lines_.size() && !lines_[i].code.empty() && !lines_[i].comment.empty(); };
-    const auto width = [&](size_t i) { return static_cast<size_t>(lines_[i].indent) + lines_[i].code.size(); };
+    const auto trails = [&](size_t i) {
+      return i < lines_.size() && !lines_[i].code.empty() && !lines_[i].comment.empty();
+    };
+    const auto width = [&](size_t i) {
+      return static_cast<size_t>(lines_[i].indent) + lines_[i].code.size();
+    };
     size_t column = 0;
     for (size_t i = 0; i < lines_.size(); ++i) {
       const Line& line = lines_[i];
@@ -238,10 +273,20 @@ class Formatter {
       out.append(static_cast<size_t>(line.indent), ' ');
       out += line.code;
       if (trails(i)) out.append(column - width(i), ' ');
-      out += line.comment;
+      append_comment(out, line.comment);
       out += '\n';
     }
     return out;
+  }
+
+  // A blank behind the ';', unless what follows is a rule of signs.
+  static void append_comment(std::string& out, std::string_view comment) {
+    if (comment.empty()) return;
+    const size_t text = comment.find_first_not_of(';');
+    const bool is_glued = text != std::string_view::npos && is_name_byte(comment[text]);
+    out += comment.substr(0, std::min(text, comment.size()));
+    if (is_glued) out += ' ';
+    if (text != std::string_view::npos) out += comment.substr(text);
   }
 
   std::string_view text_;
@@ -254,6 +299,8 @@ class Formatter {
 
 }  // namespace
 
-isa::Result<std::string> format_source(const SourceManager& sources, uint32_t file) { return Formatter(sources, file).format(); }
+isa::Result<std::string> format_source(const SourceManager& sources, uint32_t file) {
+  return Formatter(sources, file).format();
+}
 
 }  // namespace trek

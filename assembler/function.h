@@ -34,7 +34,9 @@ class FunctionParser final : public StatementHandler {
   };
   void parse(const Body& body);
   // By function, then instruction.
-  const std::vector<std::vector<InstructionSource>>& instruction_sources() const { return sources_; }
+  const std::vector<std::vector<InstructionSource>>& instruction_sources() const {
+    return sources_;
+  }
   Instructions& instructions() { return instructions_; }
 
   Outcome statement() override;
@@ -49,13 +51,13 @@ class FunctionParser final : public StatementHandler {
   struct Region {
     isa::Opcode opcode = isa::Opcode::Loop;
     Token opener;
-    std::vector<Name> names;          // of its results
+    std::vector<Name> names;  // of its results
     std::vector<isa::Ref> results;
-    std::vector<isa::Type> types;     // of what it yields, where known
-    bool typed = false;               // of an `if`: its first region has yielded
+    std::vector<isa::Type> types;  // of what it yields, where known
+    bool typed = false;            // of an `if`: its first region has yielded
     bool yielded = false;
-    bool broken = false;              // something in it failed; its results have no value
-    size_t carried = 0;               // the number of values it yields
+    bool broken = false;  // something in it failed; its results have no value
+    size_t carried = 0;   // the number of values it yields
   };
 
   Outcome parse_statement(const Token& first);
@@ -74,7 +76,8 @@ class FunctionParser final : public StatementHandler {
   Outcome open_else(Region region);
   void finish_region(Region& region);
   bool parse_values(std::vector<Operand>& values, TokenKind stop);
-  bool resolve_values(std::span<const Operand> values, std::span<const isa::Type> types, std::vector<isa::Ref>& refs);
+  bool resolve_values(std::span<const Operand> values, std::span<const isa::Type> types,
+                      std::vector<isa::Ref>& refs);
   bool check_arguments(const isa::Function& callee, std::string_view name, const Token& at);
   Outcome refused();
   void record(const Token& first);

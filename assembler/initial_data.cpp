@@ -1,10 +1,10 @@
 #include "assembler/initial_data.h"
 
-#include <fmt/format.h>
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include <fmt/format.h>
+#include <xxhash.h>
 
 #include "assembler/data/data.h"
 
@@ -18,7 +18,8 @@ namespace {
 bool is_initialiser(const isa::OpInfo& op) {
   const bool makes = op.attribute("shape") >= 0 || op.attribute("n") >= 0;
   return makes && op.results.size() == 1 &&
-         std::all_of(op.operands.begin(), op.operands.end(), [](const isa::OperandInfo& o) { return o.form == isa::Form::scalar; });
+         std::all_of(op.operands.begin(), op.operands.end(),
+                     [](const isa::OperandInfo& o) { return o.form == isa::Form::scalar; });
 }
 
 std::vector<std::string_view> form_names() {
@@ -44,7 +45,8 @@ bool InitialDataParser::parse(const isa::Type& type, Allowed allowed, InitialDat
   if (!first.is(TokenKind::word) || type.scalar) return parse_fill(type, allowed, data);
   if (first.text == "extern") {
     core_.stream.next();
-    if (!allowed.may_refer) return core_.fail(ErrorCode::UnexpectedToken, first, "a test's data cannot be 'extern'");
+    if (!allowed.may_refer)
+      return core_.fail(ErrorCode::UnexpectedToken, first, "a test's data cannot be 'extern'");
     const Token format = core_.stream.peek();
     if (!core_.expect(TokenKind::word, "npy, idx, raw or safetensors")) return false;
     return parse_file(format, type, true, data);
@@ -61,9 +63,12 @@ bool InitialDataParser::parse(const isa::Type& type, Allowed allowed, InitialDat
   if (is_call && !is_expression_word(first.text)) {
     core_.stream.next();
     const isa::OpInfo* op = isa::find_op(first.text);
-    if (op != nullptr && is_initialiser(*op)) return parse_initialiser(first, *op, type, allowed, data);
-    return core_.fail(ErrorCode::UnknownName, first, fmt::format("no data form or initialiser is named '{}'", first.text.substr(0, 80)),
-                      suggest(first.text, form_names()));
+    if (op != nullptr && is_initialiser(*op))
+      return parse_initialiser(first, *op, type, allowed, data);
+    return core_.fail(
+        ErrorCode::UnknownName, first,
+        fmt::format("no data form or initialiser is named '{}'", first.text.substr(0, 80)),
+        suggest(first.text, form_names()));
   }
   return parse_fill(type, allowed, data);
 }
@@ -76,30 +81,40 @@ bool InitialDataParser::parse_fill(const isa::Type& type, Allowed allowed, Initi
   const isa::SourceRange where = core_.range_from(first);
   if (allowed.may_generate) return make_fill(type, *value, where, data);
   const Bits bits = to_bits(*value, type.dtype);
-  if (!bits.bits) return core_.fail(bits.wrong_type ? ErrorCode::DataType : ErrorCode::InvalidNumber, where, bits.error);
+  if (!bits.bits)
+    return core_.fail(bits.wrong_type ? ErrorCode::DataType : ErrorCode::InvalidNumber, where,
+                      bits.error);
   if (type.bytes() > kMaxFillBytes)
-    return core_.fail(ErrorCode::DataShape, where, fmt::format("a number that fills {} would embed {} bytes, more than {}", type.text(), type.bytes(), kMaxFillBytes),
+    return core_.fail(ErrorCode::DataShape, where,
+                      fmt::format("a number that fills {} would embed {} bytes, more than {}",
+                                  type.text(), type.bytes(), kMaxFillBytes),
                       "a state is filled when the program starts");
   std::vector<std::byte> element;
   append_element(element, type.dtype, *bits.bits);
   data.bytes.resize(static_cast<size_t>(type.bytes()));
-  for (size_t i = 0; i < data.bytes.size(); i += element.size()) std::memcpy(data.bytes.data() + i, element.data(), element.size());
+  for (size_t i = 0; i < data.bytes.size(); i += element.size())
+    std::memcpy(data.bytes.data() + i, element.data(), element.size());
   return true;
 }
 
 // The value is converted to the element type as by `cast`, which is what `fill` does.
-bool InitialDataParser::make_fill(const isa::Type& type, const Value& value, const isa::SourceRange& where, InitialData& data) {
+bool InitialDataParser::make_fill(const isa::Type& type, const Value& value,
+                                  const isa::SourceRange& where, InitialData& data) {
   const isa::OpInfo& op = isa::info(isa::Opcode::Fill);
   isa::DType dtype = natural_type(value);
-  if (value.stated == isa::DType::none && dtype == isa::DType::f32 && type.dtype == isa::DType::f64) dtype = isa::DType::f64;
-  if (dtype == isa::DType::none) return core_.fail(ErrorCode::DataType, where, fmt::format("{} where numbers are wanted", describe(value)));
+  if (value.stated == isa::DType::none && dtype == isa::DType::f32 && type.dtype == isa::DType::f64)
+    dtype = isa::DType::f64;
+  if (dtype == isa::DType::none)
+    return core_.fail(ErrorCode::DataType, where,
+                      fmt::format("{} where numbers are wanted", describe(value)));
   const Bits bits = to_bits(value, dtype);
   if (!bits.bits) return core_.fail(ErrorCode::InvalidNumber, where, bits.error);
   data.kind = InitialData::Kind::instruction;
   data.op = &op;
   data.operands = {core_.build.constant(dtype, *bits.bits)};
   data.attributes.assign(op.attributes.size(), {});
-  data.attributes[static_cast<size_t>(op.attribute("shape"))] = core_.build.integers(type.shape.dims());
+  data.attributes[static_cast<size_t>(op.attribute("shape"))] =
+      core_.build.integers(type.shape.dims());
   data.attributes[static_cast<size_t>(op.attribute("to"))] = isa::Builder::dtype(type.dtype);
   return true;
 }
@@ -109,19 +124,25 @@ bool InitialDataParser::parse_element(isa::DType dtype, std::vector<std::byte>& 
   const auto value = expressions_.parse();
   if (!value) return false;
   const Bits bits = to_bits(*value, dtype);
-  if (!bits.bits) return core_.fail(bits.wrong_type ? ErrorCode::DataType : ErrorCode::InvalidNumber, core_.range_from(first), bits.error);
+  if (!bits.bits)
+    return core_.fail(bits.wrong_type ? ErrorCode::DataType : ErrorCode::InvalidNumber,
+                      core_.range_from(first), bits.error);
   append_element(bytes, dtype, *bits.bits);
   return true;
 }
 
 // A group at `depth` holds what lies below an index of that many axes.
-bool InitialDataParser::close_group(const isa::Type& type, size_t depth, int64_t count, const Token& brace) {
+bool InitialDataParser::close_group(const isa::Type& type, size_t depth, int64_t count,
+                                    const Token& brace) {
   int64_t wanted = 1;
-  for (int axis = static_cast<int>(depth) - 1; axis < type.shape.rank(); ++axis) wanted *= type.shape[axis];
+  for (int axis = static_cast<int>(depth) - 1; axis < type.shape.rank(); ++axis)
+    wanted *= type.shape[axis];
   if (count == wanted) return true;
   return core_.fail(ErrorCode::DataShape, brace,
-                    depth == 1 ? fmt::format("{} has {} elements, found {}", type.text(), wanted, count)
-                               : fmt::format("braces {} deep in {} hold {} elements, found {}", depth, type.text(), wanted, count));
+                    depth == 1
+                        ? fmt::format("{} has {} elements, found {}", type.text(), wanted, count)
+                        : fmt::format("braces {} deep in {} hold {} elements, found {}", depth,
+                                      type.text(), wanted, count));
 }
 
 bool InitialDataParser::parse_list(const isa::Type& type, InitialData& data) {
@@ -134,7 +155,9 @@ bool InitialDataParser::parse_list(const isa::Type& type, InitialData& data) {
 }
 
 // `begins`: the count of elements before each group that is open.
-bool InitialDataParser::parse_groups(const isa::Type& type, std::vector<int64_t>& begins, InitialData& data) {
+bool InitialDataParser::parse_groups(const isa::Type& type, std::vector<int64_t>& begins,
+                                     InitialData& data) {
+  const InBrackets brackets(core_);
   const int64_t total = type.elements();
   const auto most_depth = static_cast<size_t>(std::max(type.shape.rank(), 1));
   int64_t count = 0;
@@ -144,12 +167,16 @@ bool InitialDataParser::parse_groups(const isa::Type& type, std::vector<int64_t>
       const Token brace = core_.stream.next();
       begins.push_back(count);
       if (begins.size() > most_depth)
-        return core_.fail(ErrorCode::DataShape, brace, fmt::format("braces nest {} deep at most for {}", most_depth, type.text()));
+        return core_.fail(
+            ErrorCode::DataShape, brace,
+            fmt::format("braces nest {} deep at most for {}", most_depth, type.text()));
       core_.skip_newlines();
     }
     if (!core_.stream.at(TokenKind::right_brace)) {
       const Token first = core_.stream.peek();
-      if (count == total) return core_.fail(ErrorCode::DataShape, first, fmt::format("more elements than the {} of {}", total, type.text()));
+      if (count == total)
+        return core_.fail(ErrorCode::DataShape, first,
+                          fmt::format("more elements than the {} of {}", total, type.text()));
       if (!parse_element(type.dtype, data.bytes)) return false;
       ++count;
     }
@@ -166,8 +193,10 @@ bool InitialDataParser::parse_groups(const isa::Type& type, std::vector<int64_t>
 }
 
 // `("...", "...")`
-bool InitialDataParser::parse_strings(std::vector<std::string_view>& texts, isa::SourceRange& where) {
+bool InitialDataParser::parse_strings(std::vector<std::string_view>& texts,
+                                      isa::SourceRange& where) {
   if (!core_.expect(TokenKind::left_paren)) return false;
+  const InBrackets brackets(core_);
   core_.skip_newlines();
   const Token first = core_.stream.peek();
   do {
@@ -175,7 +204,9 @@ bool InitialDataParser::parse_strings(std::vector<std::string_view>& texts, isa:
     const Token place = core_.stream.peek();
     const auto value = expressions_.parse();
     if (!value) return false;
-    if (value->kind != Value::Kind::string) return core_.fail(ErrorCode::UnexpectedToken, core_.range_from(place), "a text in quotes is wanted");
+    if (value->kind != Value::Kind::string)
+      return core_.fail(ErrorCode::UnexpectedToken, core_.range_from(place),
+                        "a text in quotes is wanted");
     texts.push_back(value->text);
     where = core_.range_from(first);
     if (core_.stream.last_end() <= first.offset) where = core_.range_from(place);
@@ -189,32 +220,49 @@ bool InitialDataParser::parse_hex(const isa::Type& type, InitialData& data) {
   std::vector<std::string_view> texts;
   isa::SourceRange where;
   if (!parse_strings(texts, where)) return false;
-  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
   for (std::string_view text : texts) {
-    if (text.size() % 2 != 0) return core_.fail(ErrorCode::DataFormat, where, "an odd number of hexadecimal digits in one string");
+    if (text.size() % 2 != 0)
+      return core_.fail(ErrorCode::DataFormat, where,
+                        "an odd number of hexadecimal digits in one string");
     for (size_t i = 0; i < text.size(); i += 2) {
       const int high = digit(text[i]);
       const int low = digit(text[i + 1]);
-      if (high < 0 || low < 0) return core_.fail(ErrorCode::DataFormat, where, fmt::format("'{}' is no byte in hexadecimal", text.substr(i, 2)));
+      if (high < 0 || low < 0)
+        return core_.fail(ErrorCode::DataFormat, where,
+                          fmt::format("'{}' is no byte in hexadecimal", text.substr(i, 2)));
       data.bytes.push_back(static_cast<std::byte>(high * 16 + low));
     }
   }
   if (static_cast<int64_t>(data.bytes.size()) == type.bytes()) return true;
-  return core_.fail(ErrorCode::DataShape, where, fmt::format("{} has {} bytes, found {}", type.text(), type.bytes(), data.bytes.size()));
+  return core_.fail(
+      ErrorCode::DataShape, where,
+      fmt::format("{} has {} bytes, found {}", type.text(), type.bytes(), data.bytes.size()));
 }
 
-bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, bool is_external, InitialData& data) {
+bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, bool is_external,
+                                   InitialData& data) {
   if (!is_data_format(format.text))
-    return core_.fail(ErrorCode::UnknownName, format, fmt::format("no data format is named '{}'", format.text.substr(0, 80)), suggest(format.text, {"npy", "idx", "raw", "safetensors"}));
+    return core_.fail(ErrorCode::UnknownName, format,
+                      fmt::format("no data format is named '{}'", format.text.substr(0, 80)),
+                      suggest(format.text, {"npy", "idx", "raw", "safetensors"}));
   std::vector<std::string_view> texts;
   isa::SourceRange where;
   if (!parse_strings(texts, where)) return false;
   const size_t wanted = format.text == "safetensors" ? 2 : 1;
   if (texts.size() != wanted)
-    return core_.fail(ErrorCode::UnexpectedToken, where, wanted == 2 ? "'safetensors' takes a path and a tensor's name" : fmt::format("'{}' takes a path", format.text));
+    return core_.fail(ErrorCode::UnexpectedToken, where,
+                      wanted == 2 ? "'safetensors' takes a path and a tensor's name"
+                                  : fmt::format("'{}' takes a path", format.text));
   const std::string_view member = wanted == 2 ? texts[1] : "";
   std::string path(texts[0]);
-  if (path.find('\0') != std::string::npos) return core_.fail(ErrorCode::FileUnreadable, where, "a path with a zero byte");
+  if (path.find('\0') != std::string::npos)
+    return core_.fail(ErrorCode::FileUnreadable, where, "a path with a zero byte");
   if (!path.starts_with('/')) path = core_.sources.folder(core_.stream.file()) + path;
   auto array = read_data(format.text, path, member, type);
   if (!array) {
@@ -230,14 +278,20 @@ bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, b
   }
   const XXH128_hash_t hash = XXH3_128bits(array->bytes.data(), array->bytes.size());
   data.kind = InitialData::Kind::external;
-  data.external = {core_.build.string(format.text), core_.build.string(texts[0]), core_.build.string(member), hash.low64, hash.high64};
+  data.external = {core_.build.string(format.text), core_.build.string(texts[0]),
+                   core_.build.string(member), hash.low64, hash.high64};
   return true;
 }
 
-bool InitialDataParser::parse_initialiser(const Token& word, const isa::OpInfo& op, const isa::Type& type, Allowed allowed, InitialData& data) {
+bool InitialDataParser::parse_initialiser(const Token& word, const isa::OpInfo& op,
+                                          const isa::Type& type, Allowed allowed,
+                                          InitialData& data) {
   core_.stream.next();
   if (!allowed.may_generate)
-    return core_.fail(ErrorCode::NotWritable, word, fmt::format("'{}' is executed when the program starts: only a state can be initialised so", word.text));
+    return core_.fail(
+        ErrorCode::NotWritable, word,
+        fmt::format("'{}' is executed when the program starts: only a state can be initialised so",
+                    word.text));
   data.kind = InitialData::Kind::instruction;
   data.op = &op;
   return instructions_.parse_initialiser(word, op, type, data.operands, data.attributes);

@@ -35,13 +35,15 @@ class InitialDataParser {
 
  private:
   bool parse_fill(const isa::Type& type, Allowed allowed, InitialData& data);
-  bool make_fill(const isa::Type& type, const Value& value, const isa::SourceRange& where, InitialData& data);
+  bool make_fill(const isa::Type& type, const Value& value, const isa::SourceRange& where,
+                 InitialData& data);
   bool parse_strings(std::vector<std::string_view>& texts, isa::SourceRange& where);
   bool parse_hex(const isa::Type& type, InitialData& data);
   bool parse_list(const isa::Type& type, InitialData& data);
   bool parse_groups(const isa::Type& type, std::vector<int64_t>& begins, InitialData& data);
   bool parse_file(const Token& format, const isa::Type& type, bool is_external, InitialData& data);
-  bool parse_initialiser(const Token& word, const isa::OpInfo& op, const isa::Type& type, Allowed allowed, InitialData& data);
+  bool parse_initialiser(const Token& word, const isa::OpInfo& op, const isa::Type& type,
+                         Allowed allowed, InitialData& data);
   bool parse_element(isa::DType dtype, std::vector<std::byte>& bytes);
   bool close_group(const isa::Type& type, size_t depth, int64_t count, const Token& brace);
 

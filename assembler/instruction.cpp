@@ -1,8 +1,8 @@
 #include "assembler/instruction.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace trek::assembler {
 
@@ -16,21 +16,25 @@ using isa::TypeRule;
 
 namespace {
 
-const isa::OperandInfo& row_of(const isa::OpInfo& op, size_t i) { return op.operands[std::min(i, op.operands.size() - 1)]; }
+const isa::OperandInfo& row_of(const isa::OpInfo& op, size_t i) {
+  return op.operands[std::min(i, op.operands.size() - 1)];
+}
 
 bool is_variadic(const isa::OpInfo& op) {
   return !op.operands.empty() && op.operands[op.operands.size() - 1].access == Access::variadic;
 }
 
 std::string count_message(std::string_view what, size_t results, size_t names) {
-  return fmt::format("'{}' gives {} result{}, found {} name{}", what, results, results == 1 ? "" : "s", names, names == 1 ? "" : "s");
+  return fmt::format("'{}' gives {} result{}, found {} name{}", what, results,
+                     results == 1 ? "" : "s", names, names == 1 ? "" : "s");
 }
 
 // Operands that are written by position; optional ones are written as attributes.
 size_t positional_count(const isa::OpInfo& op) {
-  return static_cast<size_t>(std::count_if(op.operands.begin(), op.operands.end(), [](const isa::OperandInfo& o) {
-    return o.access != Access::optional && o.access != Access::variadic;
-  }));
+  return static_cast<size_t>(
+      std::count_if(op.operands.begin(), op.operands.end(), [](const isa::OperandInfo& o) {
+        return o.access != Access::optional && o.access != Access::variadic;
+      }));
 }
 
 }  // namespace
@@ -48,7 +52,8 @@ void Instructions::reset(const Token& mnemonic, const isa::OpInfo& op) {
   for (size_t i = 0; i < op.attributes.size(); ++i) attributes_[i].given = false;
 }
 
-bool Instructions::parse(const Token& mnemonic, const isa::OpInfo& op, std::span<const Name> results) {
+bool Instructions::parse(const Token& mnemonic, const isa::OpInfo& op,
+                         std::span<const Name> results) {
   reset(mnemonic, op);
   const auto failed = [&] {
     define_broken(results);
@@ -70,7 +75,8 @@ bool Instructions::parse(const Token& mnemonic, const isa::OpInfo& op, std::span
     result_ranges_.push_back(name.where);
   }
   if (in_place_ && !op.results.empty()) destinations_.assign(1, operand_refs_[0]);
-  if (const auto fault = core_.build.add(op.opcode, operand_refs_, attribute_refs_, destinations_)) {
+  if (const auto fault =
+          core_.build.add(op.opcode, operand_refs_, attribute_refs_, destinations_)) {
     core_.fail(fault->code, range_of(*fault), fault->message);
     return failed();
   }
@@ -90,7 +96,8 @@ isa::SourceRange Instructions::range_of(const isa::Fault& fault) const {
     case isa::Fault::Part::result:
       if (i < result_ranges_.size()) return result_ranges_[i];
       break;
-    case isa::Fault::Part::whole: break;
+    case isa::Fault::Part::whole:
+      break;
   }
   return mnemonic_range_;
 }
@@ -109,8 +116,9 @@ Ref Instructions::destination(const Name& name) {
   return is_place ? found->ref : Ref{};
 }
 
-bool Instructions::define_results(const Token& mnemonic, std::string_view what, std::span<const Name> names,
-                                  std::span<const Ref> results, std::span<const Ref> destinations) {
+bool Instructions::define_results(const Token& mnemonic, std::string_view what,
+                                  std::span<const Name> names, std::span<const Ref> results,
+                                  std::span<const Ref> destinations) {
   if (names.size() != results.size()) {
     core_.fail(ErrorCode::ResultCount, mnemonic, count_message(what, results.size(), names.size()));
     define_broken(names);
@@ -121,15 +129,17 @@ bool Instructions::define_results(const Token& mnemonic, std::string_view what, 
     const Name& name = names[i];
     if (i < destinations.size() && destinations[i]) continue;
     if (name.token.is(TokenKind::tensor)) {
-      core_.reporter.report(ErrorCode::UnknownName, name.where, name.expansion, fmt::format("no tensor is named {}", name.token.text));
+      core_.reporter.report(ErrorCode::UnknownName, name.where, name.expansion,
+                            fmt::format("no tensor is named {}", name.token.text));
       ok = false;
       continue;
     }
     const isa::Type type = core_.build.type_of(results[i]);
     if (type.scalar != name.token.is(TokenKind::scalar)) {
-      core_.reporter.report(ErrorCode::ResultType, name.where, name.expansion,
-                            fmt::format("the result is {} {}", type.scalar ? "the scalar" : "a tensor", type.text()),
-                            fmt::format("write {}{}", type.scalar ? '$' : '%', name.token.name()));
+      core_.reporter.report(
+          ErrorCode::ResultType, name.where, name.expansion,
+          fmt::format("the result is {} {}", type.scalar ? "the scalar" : "a tensor", type.text()),
+          fmt::format("write {}{}", type.scalar ? '$' : '%', name.token.name()));
       scopes_.define_broken(name);
       ok = false;
       continue;
@@ -146,7 +156,9 @@ void Instructions::define_broken(std::span<const Name> names) {
 
 bool Instructions::is_broken() const {
   const auto broken = [](const Operand& operand) { return operand.kind == Operand::Kind::broken; };
-  if (std::any_of(operands_.begin(), operands_.end(), broken) || std::any_of(items_.begin(), items_.end(), broken)) return true;
+  if (std::any_of(operands_.begin(), operands_.end(), broken) ||
+      std::any_of(items_.begin(), items_.end(), broken))
+    return true;
   for (size_t i = 0; i < op_->attributes.size(); ++i)
     if (attributes_[i].given && broken(attributes_[i].operand)) return true;
   return false;
@@ -159,7 +171,8 @@ bool Instructions::arrange_operands() {
   if (is_variadic(op) ? operands_.size() < wanted : operands_.size() != wanted) {
     const bool more = operands_.size() > wanted;
     return core_.fail(ErrorCode::OperandCount, more ? operands_[wanted].where : mnemonic_range_,
-                      fmt::format("'{}' takes {}{} operand{}, found {}", op.mnemonic, is_variadic(op) ? "at least " : "", wanted,
+                      fmt::format("'{}' takes {}{} operand{}, found {}", op.mnemonic,
+                                  is_variadic(op) ? "at least " : "", wanted,
                                   wanted == 1 ? "" : "s", operands_.size()));
   }
   if (is_variadic(op)) return true;
@@ -172,12 +185,16 @@ bool Instructions::check_in_place(std::span<const Name> results) {
   const isa::OpInfo& op = *op_;
   const Access access = op.operands.empty() ? Access::in : op.operands[0].access;
   if (in_place_ && access != Access::inout && access != Access::target)
-    return core_.fail(ErrorCode::InPlace, mnemonic_range_, fmt::format("'{}' changes nothing in place", op.mnemonic), "leave the '!' out");
+    return core_.fail(ErrorCode::InPlace, mnemonic_range_,
+                      fmt::format("'{}' changes nothing in place", op.mnemonic),
+                      "leave the '!' out");
   if (!in_place_ && access == Access::inout)
-    return core_.fail(ErrorCode::InPlace, mnemonic_range_, fmt::format("'{}' changes its first operand in place", op.mnemonic),
+    return core_.fail(ErrorCode::InPlace, mnemonic_range_,
+                      fmt::format("'{}' changes its first operand in place", op.mnemonic),
                       fmt::format("write '{}!'", op.mnemonic));
   if (in_place_ && !results.empty())
-    return core_.fail(ErrorCode::ResultCount, results[0].where, fmt::format("'{}!' changes its operand and gives no result", op.mnemonic));
+    return core_.fail(ErrorCode::ResultCount, results[0].where,
+                      fmt::format("'{}!' changes its operand and gives no result", op.mnemonic));
   return true;
 }
 
@@ -187,7 +204,8 @@ bool Instructions::check_result_count(std::span<const Name> results) {
   const bool is_open = !op.results.empty() && op.results[op.results.size() - 1].variadic;
   const size_t wanted = in_place_ ? 0 : op.results.size();
   if (is_open || results.size() == wanted) return true;
-  return core_.fail(ErrorCode::ResultCount, mnemonic_range_, count_message(op.mnemonic, wanted, results.size()));
+  return core_.fail(ErrorCode::ResultCount, mnemonic_range_,
+                    count_message(op.mnemonic, wanted, results.size()));
 }
 
 // T of the row: of the first tensor, else of the first scalar, else of the immediates together, else `to`.
@@ -211,7 +229,8 @@ DType Instructions::element_type() const {
   if (scalar != DType::none) return scalar;
   if (immediate != DType::none) return immediate;
   const int to = op_->attribute("to");
-  if (to >= 0 && attributes_[static_cast<size_t>(to)].given) return static_cast<DType>(attributes_[static_cast<size_t>(to)].number);
+  if (to >= 0 && attributes_[static_cast<size_t>(to)].given)
+    return static_cast<DType>(attributes_[static_cast<size_t>(to)].number);
   return DType::none;
 }
 
@@ -219,20 +238,28 @@ DType Instructions::element_type() const {
 DType Instructions::operand_type(size_t i, DType t) const {
   const DType natural = natural_type(operands_[i].value);
   switch (row_of(*op_, i).type) {
-    case TypeRule::T: return t;
-    case TypeRule::U: return natural;
-    case TypeRule::C: return isa::compute_type(t);
-    case TypeRule::boolean: return DType::boolean;
-    case TypeRule::index: return DType::i64;
-    case TypeRule::any: break;
+    case TypeRule::T:
+      return t;
+    case TypeRule::U:
+      return natural;
+    case TypeRule::C:
+      return isa::compute_type(t);
+    case TypeRule::boolean:
+      return DType::boolean;
+    case TypeRule::index:
+      return DType::i64;
+    case TypeRule::any:
+      break;
   }
   // Beside a tensor (store!) the scalar that stands for its elements; where the result's type is given
   // (fill) a real keeps its precision.
   if (row_of(*op_, 0).type == TypeRule::T && t != DType::none && i > 0) return isa::scalar_type(t);
   const int to = op_->attribute("to");
-  const bool is_wide = to >= 0 && attributes_[static_cast<size_t>(to)].given &&
-                       static_cast<DType>(attributes_[static_cast<size_t>(to)].number) == DType::f64;
-  return is_wide && natural == DType::f32 && operands_[i].value.stated == DType::none ? DType::f64 : natural;
+  const bool is_wide =
+      to >= 0 && attributes_[static_cast<size_t>(to)].given &&
+      static_cast<DType>(attributes_[static_cast<size_t>(to)].number) == DType::f64;
+  return is_wide && natural == DType::f32 && operands_[i].value.stated == DType::none ? DType::f64
+                                                                                      : natural;
 }
 
 bool Instructions::resolve_operands(DType t) {
@@ -246,10 +273,13 @@ bool Instructions::resolve_operands(DType t) {
     const isa::OperandInfo& row = row_of(*op_, i);
     if (row.form == isa::Form::tensor)
       return core_.fail(ErrorCode::OperandKind, operand.where,
-                        fmt::format("operand '{}' of '{}' is a tensor, found {}", row.name, op_->mnemonic, describe(operand.value)));
+                        fmt::format("operand '{}' of '{}' is a tensor, found {}", row.name,
+                                    op_->mnemonic, describe(operand.value)));
     const DType wanted = operand_type(i, t);
     if (wanted == DType::none)
-      return core_.fail(ErrorCode::OperandType, operand.where, fmt::format("operand '{}' of '{}' is a number, found {}", row.name, op_->mnemonic, describe(operand.value)));
+      return core_.fail(ErrorCode::OperandType, operand.where,
+                        fmt::format("operand '{}' of '{}' is a number, found {}", row.name,
+                                    op_->mnemonic, describe(operand.value)));
     const auto ref = operand_parser_.resolve(operand, wanted);
     if (!ref) return false;
     operand_refs_.push_back(*ref);
@@ -277,8 +307,10 @@ std::optional<Ref> Instructions::resolve_attribute(size_t i, DType t) {
     case AttributeKind::flag:
     case AttributeKind::dtype:
     case AttributeKind::choice:
-    case AttributeKind::tail: return isa::Builder::number(attribute.number);
-    case AttributeKind::string: return Ref{RefKind::string, core_.build.string(attribute.text)};
+    case AttributeKind::tail:
+      return isa::Builder::number(attribute.number);
+    case AttributeKind::string:
+      return Ref{RefKind::string, core_.build.string(attribute.text)};
     case AttributeKind::integers:
     case AttributeKind::indices: {
       list_.clear();
@@ -291,12 +323,15 @@ std::optional<Ref> Instructions::resolve_attribute(size_t i, DType t) {
       }
       return core_.build.list(list_);
     }
-    default: break;
+    default:
+      break;
   }
   DType wanted = isa::attribute_type(info, t);
-  if (wanted == DType::none && attribute.operand.is_value()) wanted = natural_type(attribute.operand.value);
+  if (wanted == DType::none && attribute.operand.is_value())
+    wanted = natural_type(attribute.operand.value);
   if (wanted == DType::none) {  // a string
-    core_.fail(ErrorCode::InvalidAttribute, attribute.where, fmt::format("attribute '{}' of '{}' is a number", info.name, op_->mnemonic));
+    core_.fail(ErrorCode::InvalidAttribute, attribute.where,
+               fmt::format("attribute '{}' of '{}' is a number", info.name, op_->mnemonic));
     return std::nullopt;
   }
   const auto ref = operand_parser_.resolve(attribute.operand, wanted, ErrorCode::InvalidAttribute);
@@ -305,7 +340,8 @@ std::optional<Ref> Instructions::resolve_attribute(size_t i, DType t) {
 }
 
 void Instructions::spell(const Operand& operand, uint32_t slot, uint32_t element) {
-  if (operand.is_value() && !operand.spelling.empty()) spellings_.push_back({slot, element, operand.spelling});
+  if (operand.is_value() && !operand.spelling.empty())
+    spellings_.push_back({slot, element, operand.spelling});
 }
 
 // An attribute that is its default is absent in the module, and so is how it was written.
@@ -317,7 +353,8 @@ void Instructions::keep_spellings(uint32_t function) {
     const uint32_t slot = instruction.results + spelling.slot;
     const Ref word = core_.module.words[instruction.first + slot];
     if (!word.is(RefKind::constant) && !word.is(RefKind::list)) continue;
-    core_.module.debug.spellings.push_back({isa::Debug::Spelling::Where::instruction, function, static_cast<uint32_t>(code.size() - 1), slot,
+    core_.module.debug.spellings.push_back({isa::Debug::Spelling::Where::instruction, function,
+                                            static_cast<uint32_t>(code.size() - 1), slot,
                                             spelling.element, core_.build.string(spelling.text)});
   }
   spellings_.clear();

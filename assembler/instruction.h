@@ -29,8 +29,8 @@ class Instructions {
   bool parse(const Token& mnemonic, const isa::OpInfo& op, std::span<const Name> results);
   // An initialiser `name(...)` from behind the parenthesis: leading attributes may be positional. The
   // attributes come back in the order of the row; `shape`, `to` and `n` are filled in from the type.
-  bool parse_initialiser(const Token& mnemonic, const isa::OpInfo& op, const isa::Type& type, std::vector<isa::Ref>& operands,
-                         std::vector<isa::Ref>& attributes);
+  bool parse_initialiser(const Token& mnemonic, const isa::OpInfo& op, const isa::Type& type,
+                         std::vector<isa::Ref>& operands, std::vector<isa::Ref>& attributes);
   // The range of the part of the instruction parsed last that a fault is about.
   isa::SourceRange range_of(const isa::Fault& fault) const;
 
@@ -49,11 +49,11 @@ class Instructions {
     bool given = false;
     bool is_list = false;
     isa::SourceRange where;
-    Operand operand;           // of a single number
-    size_t first_item = 0;     // of a list, in items_
+    Operand operand;        // of a single number
+    size_t first_item = 0;  // of a list, in items_
     size_t items = 0;
-    uint32_t number = 0;       // of a flag, dtype, choice or tail
-    std::string_view text;     // of a string
+    uint32_t number = 0;    // of a flag, dtype, choice or tail
+    std::string_view text;  // of a string
   };
 
   bool parse_arguments();

@@ -1,9 +1,9 @@
 #include "assembler/lexer.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstring>
+
+#include <fmt/format.h>
 
 namespace trek::assembler {
 namespace {
@@ -27,7 +27,12 @@ bool has(char c, int which) { return (kClasses[static_cast<unsigned char>(c)] & 
 bool is_name_byte(char c) { return has(c, kLetter | kDigit); }
 
 Lexer::Lexer(std::string_view text, const TextSpan& span)
-    : text_(text), file_(span.file), at_(span.begin), end_(span.end), line_(span.line), line_start_(span.line_start) {
+    : text_(text),
+      file_(span.file),
+      at_(span.begin),
+      end_(span.end),
+      line_(span.line),
+      line_start_(span.line_start) {
   fresh_ = at_ == line_start_;
   if (at_ == 0 && text_.substr(0, end_).starts_with("\xEF\xBB\xBF")) at_ = line_start_ = 3;
 }
@@ -82,10 +87,13 @@ Token Lexer::next() {
   const char c = text_[at_];
   if (has(c, kLetter)) return word();
   switch (c) {
-    case '\n': return newline("");
+    case '\n':
+      return newline("");
     case ';': {
       const void* found = std::memchr(text_.data() + at_, '\n', end_ - at_);
-      const auto stop = found == nullptr ? end_ : static_cast<uint32_t>(static_cast<const char*>(found) - text_.data());
+      const auto stop = found == nullptr
+                            ? end_
+                            : static_cast<uint32_t>(static_cast<const char*>(found) - text_.data());
       std::string_view comment = text_.substr(at_, stop - at_);
       while (has(comment.back(), kBlank)) comment.remove_suffix(1);
       at_ = stop;
@@ -108,8 +116,10 @@ Token Lexer::next() {
         token.open = false;
         return token;
       }
-    case '"': return string();
-    default: return has(c, kDigit) ? number() : punctuation();
+    case '"':
+      return string();
+    default:
+      return has(c, kDigit) ? number() : punctuation();
   }
 }
 
@@ -140,7 +150,8 @@ Token Lexer::number() {
   while (stop < end_) {
     const char c = text_[stop];
     const char before = static_cast<char>(at(stop - 1) | 0x20);
-    const bool is_sign = (c == '+' || c == '-') && stop > at_ && before == (hexadecimal ? 'p' : 'e');
+    const bool is_sign =
+        (c == '+' || c == '-') && stop > at_ && before == (hexadecimal ? 'p' : 'e');
     if (!is_name_byte(c) && c != '.' && !is_sign) break;
     ++stop;
   }
@@ -170,31 +181,54 @@ Token Lexer::punctuation() {
     return second == want ? make(two, 2) : make(one, 1);
   };
   switch (text_[at_]) {
-    case '(': return make(TokenKind::left_paren, 1);
-    case ')': return make(TokenKind::right_paren, 1);
-    case '[': return make(TokenKind::left_bracket, 1);
-    case ']': return make(TokenKind::right_bracket, 1);
-    case '{': return make(TokenKind::left_brace, 1);
-    case '}': return make(TokenKind::right_brace, 1);
-    case ',': return make(TokenKind::comma, 1);
-    case ':': return make(TokenKind::colon, 1);
-    case '?': return make(TokenKind::question, 1);
-    case '~': return make(TokenKind::tilde, 1);
-    case '+': return make(TokenKind::plus, 1);
-    case '%': return make(TokenKind::percent, 1);
-    case '^': return make(TokenKind::caret, 1);
-    case '-': return pick('>', TokenKind::arrow, TokenKind::minus);
-    case '*': return pick('*', TokenKind::star_star, TokenKind::star);
-    case '/': return pick('/', TokenKind::slash_slash, TokenKind::slash);
-    case '&': return pick('&', TokenKind::and_and, TokenKind::ampersand);
-    case '|': return pick('|', TokenKind::or_or, TokenKind::bar);
-    case '=': return pick('=', TokenKind::equal, TokenKind::assign);
-    case '!': return pick('=', TokenKind::not_equal, TokenKind::bang);
+    case '(':
+      return make(TokenKind::left_paren, 1);
+    case ')':
+      return make(TokenKind::right_paren, 1);
+    case '[':
+      return make(TokenKind::left_bracket, 1);
+    case ']':
+      return make(TokenKind::right_bracket, 1);
+    case '{':
+      return make(TokenKind::left_brace, 1);
+    case '}':
+      return make(TokenKind::right_brace, 1);
+    case ',':
+      return make(TokenKind::comma, 1);
+    case ':':
+      return make(TokenKind::colon, 1);
+    case '?':
+      return make(TokenKind::question, 1);
+    case '~':
+      return make(TokenKind::tilde, 1);
+    case '+':
+      return make(TokenKind::plus, 1);
+    case '%':
+      return make(TokenKind::percent, 1);
+    case '^':
+      return make(TokenKind::caret, 1);
+    case '-':
+      return pick('>', TokenKind::arrow, TokenKind::minus);
+    case '*':
+      return pick('*', TokenKind::star_star, TokenKind::star);
+    case '/':
+      return pick('/', TokenKind::slash_slash, TokenKind::slash);
+    case '&':
+      return pick('&', TokenKind::and_and, TokenKind::ampersand);
+    case '|':
+      return pick('|', TokenKind::or_or, TokenKind::bar);
+    case '=':
+      return pick('=', TokenKind::equal, TokenKind::assign);
+    case '!':
+      return pick('=', TokenKind::not_equal, TokenKind::bang);
     case '<':
-      return second == '<' ? make(TokenKind::shift_left, 2) : pick('=', TokenKind::less_equal, TokenKind::less);
+      return second == '<' ? make(TokenKind::shift_left, 2)
+                           : pick('=', TokenKind::less_equal, TokenKind::less);
     case '>':
-      return second == '>' ? make(TokenKind::shift_right, 2) : pick('=', TokenKind::greater_equal, TokenKind::greater);
-    default: return invalid();
+      return second == '>' ? make(TokenKind::shift_right, 2)
+                           : pick('=', TokenKind::greater_equal, TokenKind::greater);
+    default:
+      return invalid();
   }
 }
 
@@ -202,7 +236,8 @@ Token Lexer::punctuation() {
 // means anything, is passed over.
 Token Lexer::invalid() {
   uint32_t length = 1;
-  while (at_ + length < end_ && (static_cast<unsigned char>(text_[at_ + length]) & 0xC0) == 0x80) ++length;
+  while (at_ + length < end_ && (static_cast<unsigned char>(text_[at_ + length]) & 0xC0) == 0x80)
+    ++length;
   Token token = make(TokenKind::invalid, length);
   token.error = isa::ErrorCode::InvalidCharacter;
   while (more() && text_[at_] != '\n') ++at_;
@@ -215,7 +250,9 @@ bool Lexer::skip_block(TextSpan& body, std::string_view stop_at) {
   uint32_t depth = 1;
   for (; at_ < end_; ++at_) {
     switch (text[at_]) {
-      case '{': ++depth; break;
+      case '{':
+        ++depth;
+        break;
       case '}':
         if (--depth > 0) break;
         body.end = at_++;
@@ -238,7 +275,8 @@ bool Lexer::skip_block(TextSpan& body, std::string_view stop_at) {
           return false;
         }
         break;
-      default: break;
+      default:
+        break;
     }
   }
   body.end = at_;
@@ -247,36 +285,61 @@ bool Lexer::skip_block(TextSpan& body, std::string_view stop_at) {
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::end: return "the end of the text";
-    case TokenKind::newline: return "the end of the line";
-    case TokenKind::string: return fmt::format("the string \"{}\"", token.text.substr(0, 40));
-    case TokenKind::directive: return fmt::format("'.{}'", token.text.substr(0, 40));
-    default: return fmt::format("'{}'", token.text.substr(0, 40));
+    case TokenKind::end:
+      return "the end of the text";
+    case TokenKind::newline:
+      return "the end of the line";
+    case TokenKind::string:
+      return fmt::format("the string \"{}\"", token.text.substr(0, 40));
+    case TokenKind::directive:
+      return fmt::format("'.{}'", token.text.substr(0, 40));
+    default:
+      return fmt::format("'{}'", token.text.substr(0, 40));
   }
 }
 
 std::string_view describe(TokenKind kind) {
   switch (kind) {
-    case TokenKind::end: return "the end of the text";
-    case TokenKind::newline: return "the end of the line";
-    case TokenKind::word: return "a name";
-    case TokenKind::directive: return "a directive";
-    case TokenKind::tensor: return "a tensor such as @x";
-    case TokenKind::vector: return "a register such as %x";
-    case TokenKind::scalar: return "a scalar such as $x";
-    case TokenKind::number: return "a number";
-    case TokenKind::string: return "a string";
-    case TokenKind::left_paren: return "'('";
-    case TokenKind::right_paren: return "')'";
-    case TokenKind::left_bracket: return "'['";
-    case TokenKind::right_bracket: return "']'";
-    case TokenKind::left_brace: return "'{'";
-    case TokenKind::right_brace: return "'}'";
-    case TokenKind::comma: return "','";
-    case TokenKind::colon: return "':'";
-    case TokenKind::assign: return "'='";
-    case TokenKind::arrow: return "'->'";
-    default: return "an operator";
+    case TokenKind::end:
+      return "the end of the text";
+    case TokenKind::newline:
+      return "the end of the line";
+    case TokenKind::word:
+      return "a name";
+    case TokenKind::directive:
+      return "a directive";
+    case TokenKind::tensor:
+      return "a tensor such as @x";
+    case TokenKind::vector:
+      return "a register such as %x";
+    case TokenKind::scalar:
+      return "a scalar such as $x";
+    case TokenKind::number:
+      return "a number";
+    case TokenKind::string:
+      return "a string";
+    case TokenKind::left_paren:
+      return "'('";
+    case TokenKind::right_paren:
+      return "')'";
+    case TokenKind::left_bracket:
+      return "'['";
+    case TokenKind::right_bracket:
+      return "']'";
+    case TokenKind::left_brace:
+      return "'{'";
+    case TokenKind::right_brace:
+      return "'}'";
+    case TokenKind::comma:
+      return "','";
+    case TokenKind::colon:
+      return "':'";
+    case TokenKind::assign:
+      return "'='";
+    case TokenKind::arrow:
+      return "'->'";
+    default:
+      return "an operator";
   }
 }
 

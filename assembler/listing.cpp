@@ -1,10 +1,10 @@
 #include "assembler/listing.h"
 
-#include <fmt/format.h>
-
 #include <bit>
 #include <cstring>
 #include <iterator>
+
+#include <fmt/format.h>
 
 namespace trek {
 namespace {
@@ -19,7 +19,8 @@ class Listing {
     if (module_.init.code.size() > 1) function(module_.init, nullptr, "initialisers");
     for (size_t f = 0; f < module_.functions.size(); ++f) {
       const auto* lines = f < module_.debug.lines.size() ? &module_.debug.lines[f].code : nullptr;
-      function(module_.functions[f], lines, "function " + module_.string(module_.functions[f].name));
+      function(module_.functions[f], lines,
+               "function " + module_.string(module_.functions[f].name));
     }
     return std::move(out_);
   }
@@ -30,8 +31,10 @@ class Listing {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
 
-  void function(const isa::Function& function, const std::vector<isa::Location>* lines, const std::string& title) {
-    put("{}{}: {} instructions, {} registers\n", out_.empty() ? "" : "\n", title, function.code.size(), function.values.size());
+  void function(const isa::Function& function, const std::vector<isa::Location>* lines,
+                const std::string& title) {
+    put("{}{}: {} instructions, {} registers\n", out_.empty() ? "" : "\n", title,
+        function.code.size(), function.values.size());
     for (size_t i = 0; i < function.code.size(); ++i) {
       const isa::Instruction& instruction = function.code[i];
       put("{:6}  {}  {:<14}", i, record(instruction), isa::info(instruction.opcode).mnemonic);

@@ -5,7 +5,9 @@
 namespace trek::assembler {
 namespace {
 
-uint32_t hash_of(std::string_view name) { return static_cast<uint32_t>(std::hash<std::string_view>()(name)); }
+uint32_t hash_of(std::string_view name) {
+  return static_cast<uint32_t>(std::hash<std::string_view>()(name));
+}
 
 uint64_t key_of(uint32_t name, uint32_t expansion) { return uint64_t{expansion} << 32 | name; }
 

@@ -1,8 +1,8 @@
 #include "assembler/operands.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace trek::assembler {
 
@@ -16,7 +16,8 @@ bool Operands::parse(Operand& operand) {
   switch (first.kind) {
     case TokenKind::tensor:
     case TokenKind::vector:
-    case TokenKind::scalar: return parse_reference(operand);
+    case TokenKind::scalar:
+      return parse_reference(operand);
     case TokenKind::left_brace:
       if (expressions_.enter_argument()) {
         const bool ok = parse(operand);
@@ -29,8 +30,10 @@ bool Operands::parse(Operand& operand) {
     case TokenKind::right_bracket:
     case TokenKind::right_paren:
     case TokenKind::comma:
-    case TokenKind::assign: return core_.unexpected("an operand");
-    default: break;
+    case TokenKind::assign:
+      return core_.unexpected("an operand");
+    default:
+      break;
   }
   const auto value = expressions_.parse();
   if (!value) return false;
@@ -54,7 +57,9 @@ bool Operands::parse_reference(Operand& operand) {
     std::vector<std::string_view> names;
     for (const auto& [name, place] : core_.tensors) names.push_back(name);
     std::sort(names.begin(), names.end());
-    return core_.fail(ErrorCode::UnknownName, token, fmt::format("no tensor is named {}", token.text), suggest(token.name(), names, "@"));
+    return core_.fail(ErrorCode::UnknownName, token,
+                      fmt::format("no tensor is named {}", token.text),
+                      suggest(token.name(), names, "@"));
   }
   const Name name{token, operand.where, core_.stream.expansion()};
   if (const Register* found = scopes_.find(name)) {
@@ -78,7 +83,8 @@ bool Operands::undefined(const Name& name) {
   if (name.token.is(TokenKind::scalar))
     for (const auto& [param, place] : core_.params) names.push_back(param);
   std::sort(names.begin(), names.end());
-  return core_.fail(ErrorCode::UndefinedValue, name.token, fmt::format("{} has no value here", name.token.text),
+  return core_.fail(ErrorCode::UndefinedValue, name.token,
+                    fmt::format("{} has no value here", name.token.text),
                     suggest(name.token.name(), names, name.token.text.substr(0, 1)));
 }
 
@@ -88,7 +94,8 @@ bool Operands::parse_name(Name& name, std::string_view wanted) {
     return expressions_.leave_argument() && ok;
   }
   const Token token = core_.stream.peek();
-  const bool fits = token.is(TokenKind::vector) || token.is(TokenKind::scalar) || token.is(TokenKind::tensor);
+  const bool fits =
+      token.is(TokenKind::vector) || token.is(TokenKind::scalar) || token.is(TokenKind::tensor);
   if (!fits) return core_.unexpected(wanted);
   core_.stream.next();
   name = {token, core_.stream.where(token), core_.stream.expansion()};

@@ -33,7 +33,8 @@ class Operands {
   bool parse_name(Name& name, std::string_view wanted);
   // The Ref of an operand; a value becomes a constant of type `wanted`, or is reported: out of range, or
   // with `code` of another type.
-  std::optional<isa::Ref> resolve(const Operand& operand, isa::DType wanted, isa::ErrorCode code = isa::ErrorCode::OperandType);
+  std::optional<isa::Ref> resolve(const Operand& operand, isa::DType wanted,
+                                  isa::ErrorCode code = isa::ErrorCode::OperandType);
   // The type of an operand; of a value its natural one.
   isa::Type type_of(const Operand& operand) const;
 

@@ -35,8 +35,9 @@ auto order(const Debug::Spelling& s) {
 
 template <class T>
 std::vector<T> in_order(std::vector<T> entries) {
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const T& a, const T& b) { return order(a) < order(b); });
+  const auto before = [](const T& a, const T& b) { return order(a) < order(b); };
+  if (!std::is_sorted(entries.begin(), entries.end(), before))
+    std::sort(entries.begin(), entries.end(), before);
   return entries;
 }
 

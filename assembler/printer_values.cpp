@@ -131,7 +131,9 @@ void append_nested(std::string& out, const Type& type, const std::byte*& from, i
 // A list over several lines: each row of the last axis begins one.
 void append_rows(std::string& out, const Type& type, std::span<const std::byte> bytes, int depth) {
   const auto size = static_cast<size_t>(isa::byte_size(type.dtype));
-  const int64_t row = type.shape.rank() == 0 ? 1 : type.shape[type.shape.rank() - 1];
+  constexpr int64_t kShortRow = 4;  // shorter ones are not worth a line each
+  const int64_t last = type.shape.rank() == 0 ? 1 : type.shape[type.shape.rank() - 1];
+  const int64_t row = last < kShortRow ? static_cast<int64_t>(bytes.size()) : last;
   const auto count = static_cast<int64_t>(bytes.size() / size);
   out += '{';
   size_t line = 0;  // where the line at hand begins

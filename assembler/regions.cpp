@@ -23,7 +23,9 @@ bool FunctionParser::parse_carried() {
   do {
     Name name;
     if (!operands_.parse_name(name, "the name of a carried register")) return false;
-    if (name.token.is(TokenKind::tensor)) return core_.fail(ErrorCode::UnexpectedToken, name.where, "what a region carries are registers");
+    if (name.token.is(TokenKind::tensor))
+      return core_.fail(ErrorCode::UnexpectedToken, name.where,
+                        "what a region carries are registers");
     carried_names_.push_back(name);
     if (!core_.expect(TokenKind::assign) || !operands_.parse(values_.emplace_back())) return false;
   } while (core_.stream.accept(TokenKind::comma));
@@ -35,7 +37,9 @@ Outcome FunctionParser::parse_loop(const Token& word) {
   values_.assign(3, {});
   if (!operands_.parse_name(counter, "the counter, such as $i")) return Outcome::failed;
   if (!counter.token.is(TokenKind::scalar))
-    return core_.fail(ErrorCode::ResultType, counter.where, "the counter of a loop is a scalar i64", fmt::format("write ${}", counter.token.name())), Outcome::failed;
+    return core_.fail(ErrorCode::ResultType, counter.where, "the counter of a loop is a scalar i64",
+                      fmt::format("write ${}", counter.token.name())),
+           Outcome::failed;
   if (!core_.expect(TokenKind::assign) || !operands_.parse(values_[0])) return Outcome::failed;
   if (!core_.stream.peek().is_word("until")) return core_.unexpected("'until'"), Outcome::failed;
   core_.stream.next();
@@ -47,11 +51,15 @@ Outcome FunctionParser::parse_loop(const Token& word) {
     values_[2].kind = Operand::Kind::value;
     values_[2].value = Value::of(Wide{1});
   }
-  if (!parse_carried() || !core_.stream.at(TokenKind::left_brace)) return core_.stream.at(TokenKind::left_brace) ? Outcome::failed : (core_.unexpected("'carry' or '{'"), Outcome::failed);
+  if (!parse_carried() || !core_.stream.at(TokenKind::left_brace))
+    return core_.stream.at(TokenKind::left_brace)
+               ? Outcome::failed
+               : (core_.unexpected("'carry' or '{'"), Outcome::failed);
   const isa::Type i64 = isa::Type::make_scalar(isa::DType::i64);
   const isa::Type bounds[] = {i64, i64, i64};
   if (!resolve_values(values_, bounds, refs_)) return Outcome::failed;
-  if (const auto fault = core_.build.open_loop(refs_[0], refs_[1], refs_[2], std::span(refs_).subspan(3))) {
+  if (const auto fault =
+          core_.build.open_loop(refs_[0], refs_[1], refs_[2], std::span(refs_).subspan(3))) {
     core_.fail(fault->code, values_[static_cast<size_t>(fault->index)].where, fault->message);
     return Outcome::failed;
   }
@@ -65,7 +73,8 @@ Outcome FunctionParser::parse_loop(const Token& word) {
 Outcome FunctionParser::parse_while(const Token& word) {
   values_.clear();
   if (!parse_carried()) return Outcome::failed;
-  if (!core_.stream.at(TokenKind::left_brace)) return core_.unexpected("'carry' or '{'"), Outcome::failed;
+  if (!core_.stream.at(TokenKind::left_brace))
+    return core_.unexpected("'carry' or '{'"), Outcome::failed;
   if (!resolve_values(values_, {}, refs_)) return Outcome::failed;
   core_.build.open_while(refs_);
   Region region;
@@ -107,7 +116,9 @@ bool FunctionParser::open_region(Region region, std::span<const Name> inside) {
     const Name& name = inside[i];
     const isa::Type type = core_.build.type_of(registers[i]);
     if (type.scalar != name.token.is(TokenKind::scalar)) {
-      core_.reporter.report(ErrorCode::ResultType, name.where, name.expansion, fmt::format("what is carried is {} {}", type.scalar ? "the scalar" : "a tensor", type.text()),
+      core_.reporter.report(ErrorCode::ResultType, name.where, name.expansion,
+                            fmt::format("what is carried is {} {}",
+                                        type.scalar ? "the scalar" : "a tensor", type.text()),
                             fmt::format("write {}{}", type.scalar ? '$' : '%', name.token.name()));
       scopes_.define_broken(name);
       continue;
@@ -118,7 +129,8 @@ bool FunctionParser::open_region(Region region, std::span<const Name> inside) {
   statements_.open_block(regions_.back().opener);
   if (regions_.size() > static_cast<size_t>(isa::kMaxNesting)) {
     // One message; what stands deeper is passed over.
-    core_.fail(ErrorCode::NestingLimit, regions_.back().opener, fmt::format("regions nest at most {} deep", isa::kMaxNesting));
+    core_.fail(ErrorCode::NestingLimit, regions_.back().opener,
+               fmt::format("regions nest at most {} deep", isa::kMaxNesting));
     core_.stream.abandon();
   }
   (void)brace;
@@ -126,9 +138,12 @@ bool FunctionParser::open_region(Region region, std::span<const Name> inside) {
 }
 
 Outcome FunctionParser::parse_yield(const Token& word) {
-  if (!results_.empty()) return core_.fail(ErrorCode::ResultCount, results_[0].where, "'yield' has no result"), Outcome::failed;
+  if (!results_.empty())
+    return core_.fail(ErrorCode::ResultCount, results_[0].where, "'yield' has no result"),
+           Outcome::failed;
   if (!parse_values(values_, TokenKind::newline)) return Outcome::failed;
-  if (regions_.empty()) return core_.fail(ErrorCode::Structure, word, "'yield' outside a region"), Outcome::failed;
+  if (regions_.empty())
+    return core_.fail(ErrorCode::Structure, word, "'yield' outside a region"), Outcome::failed;
   Region& region = regions_.back();
   region.yielded = true;
   const auto broken = [&] {
@@ -137,13 +152,21 @@ Outcome FunctionParser::parse_yield(const Token& word) {
     return Outcome::failed;
   };
   if (values_.size() != region.carried) {
-    core_.fail(ErrorCode::YieldMismatch, word, fmt::format("the region hands on {} value{}, and 'yield' gives {}", region.carried, region.carried == 1 ? "" : "s", values_.size()));
+    core_.fail(ErrorCode::YieldMismatch, word,
+               fmt::format("the region hands on {} value{}, and 'yield' gives {}", region.carried,
+                           region.carried == 1 ? "" : "s", values_.size()));
     return broken();
   }
-  if (!resolve_values(values_, region.typed ? std::span<const isa::Type>(region.types) : std::span<const isa::Type>(), refs_)) return broken();
+  if (!resolve_values(
+          values_,
+          region.typed ? std::span<const isa::Type>(region.types) : std::span<const isa::Type>(),
+          refs_))
+    return broken();
   for (size_t i = 0; region.typed && i < refs_.size(); ++i)
     if (const isa::Type found = core_.build.type_of(refs_[i]); found != region.types[i]) {
-      core_.fail(ErrorCode::YieldMismatch, values_[i].where, fmt::format("value {} of the region is {}, and 'yield' gives {}", i + 1, region.types[i].text(), found.text()));
+      core_.fail(ErrorCode::YieldMismatch, values_[i].where,
+                 fmt::format("value {} of the region is {}, and 'yield' gives {}", i + 1,
+                             region.types[i].text(), found.text()));
       return broken();
     }
   if (const auto fault = core_.build.yield(refs_)) {
@@ -166,14 +189,18 @@ Outcome FunctionParser::close(const Token& brace) {
   if (!region.yielded) {
     if (region.carried > 0) {
       if (!region.broken)
-        core_.fail(ErrorCode::YieldMismatch, brace, fmt::format("the region of '{}' hands on {} value{} and ends without 'yield'", mnemonic(region.opcode), region.carried, region.carried == 1 ? "" : "s"));
+        core_.fail(
+            ErrorCode::YieldMismatch, brace,
+            fmt::format("the region of '{}' hands on {} value{} and ends without 'yield'",
+                        mnemonic(region.opcode), region.carried, region.carried == 1 ? "" : "s"));
       region.broken = true;
     }
     (void)core_.build.yield({});
   }
   record(brace);
   scopes_.leave();
-  if (region.opcode == Opcode::If && core_.stream.peek().is_word("else")) return open_else(std::move(region));
+  if (region.opcode == Opcode::If && core_.stream.peek().is_word("else"))
+    return open_else(std::move(region));
   if (region.opcode == Opcode::If && !region.names.empty() && !region.broken) {
     core_.fail(ErrorCode::Structure, region.opener, "an 'if' with results needs an 'else'");
     region.broken = true;
@@ -206,7 +233,9 @@ void FunctionParser::finish_region(Region& region) {
     return instructions_.define_broken(region.names);
   }
   const Token& opener = region.opener;
-  if (!instructions_.define_results(opener, mnemonic(region.opcode == Opcode::Else ? Opcode::If : region.opcode), region.names, region.results, {}))
+  if (!instructions_.define_results(
+          opener, mnemonic(region.opcode == Opcode::Else ? Opcode::If : region.opcode),
+          region.names, region.results, {}))
     instructions_.define_broken(region.names);
 }
 

@@ -1,8 +1,8 @@
 #include "assembler/reporter.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace trek::assembler {
 namespace {
@@ -11,10 +11,14 @@ constexpr int kMostNotes = 4;
 
 std::string note_text(const Expansion& expansion) {
   switch (expansion.kind) {
-    case Expansion::Kind::include: return "included from here";
-    case Expansion::Kind::macro: return fmt::format("in expansion of macro '{}'", expansion.name);
-    case Expansion::Kind::repetition: return fmt::format("in the repetition with {} = {}", expansion.name, expansion.value);
-    case Expansion::Kind::none: return "";
+    case Expansion::Kind::include:
+      return "included from here";
+    case Expansion::Kind::macro:
+      return fmt::format("in expansion of macro '{}'", expansion.name);
+    case Expansion::Kind::repetition:
+      return fmt::format("in the repetition with {} = {}", expansion.name, expansion.value);
+    case Expansion::Kind::none:
+      return "";
   }
   return "";
 }
@@ -40,7 +44,8 @@ void Reporter::add(isa::Problem problem, uint32_t expansion) {
   if (full()) return;
   // What repetitions say again and again is said once.
   const auto same = [&](const isa::Problem& other) {
-    return other.code == problem.code && other.where.known() && other.where.file == problem.where.file && other.where.line == problem.where.line &&
+    return other.code == problem.code && other.where.known() &&
+           other.where.file == problem.where.file && other.where.line == problem.where.line &&
            other.where.column == problem.where.column && other.message == problem.message;
   };
   if (std::any_of(problems_.begin(), problems_.end(), same)) return;

@@ -20,8 +20,8 @@ struct Expansion {
   enum class Kind : uint8_t { none, include, macro, repetition };
   Kind kind = Kind::none;
   uint32_t parent = 0;
-  std::string_view name;  // of the macro, or of a repetition's variable
-  int64_t value = 0;      // of that variable
+  std::string_view name;   // of the macro, or of a repetition's variable
+  int64_t value = 0;       // of that variable
   isa::SourceRange where;  // of the call
 };
 

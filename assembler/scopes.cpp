@@ -35,7 +35,8 @@ uint32_t Scopes::number_of(const Name& name, bool defining) {
     return kind == Expansion::Kind::macro || kind == Expansion::Kind::repetition;
   };
   if (defining) {
-    while (expansion != 0 && !is_own(expansion)) expansion = core_.reporter.expansion(expansion).parent;
+    while (expansion != 0 && !is_own(expansion))
+      expansion = core_.reporter.expansion(expansion).parent;
     return core_.names.number(plain, expansion);
   }
   for (; expansion != 0; expansion = core_.reporter.expansion(expansion).parent) {
@@ -58,13 +59,18 @@ bool Scopes::define(const Name& name, isa::Ref ref) {
   Register& found = entry(number).meaning;
   if (found.live) {
     const isa::SourceRange before = found.defined;
-    core_.reporter.report(isa::ErrorCode::Redefined, name.where, name.expansion, fmt::format("{} is defined already: a register is assigned once", token.text));
-    core_.reporter.last().notes.push_back({fmt::format("{} is first defined here", token.text), before});
+    core_.reporter.report(
+        isa::ErrorCode::Redefined, name.where, name.expansion,
+        fmt::format("{} is defined already: a register is assigned once", token.text));
+    core_.reporter.last().notes.push_back(
+        {fmt::format("{} is first defined here", token.text), before});
     return false;
   }
   if (token.is(TokenKind::scalar) && core_.params.contains(token.name())) {
-    core_.reporter.report(isa::ErrorCode::Redefined, name.where, name.expansion, fmt::format("{} is a param of the module", token.text));
-    core_.reporter.last().notes.push_back({fmt::format("{} is first defined here", token.text), core_.params[token.name()].where});
+    core_.reporter.report(isa::ErrorCode::Redefined, name.where, name.expansion,
+                          fmt::format("{} is a param of the module", token.text));
+    core_.reporter.last().notes.push_back(
+        {fmt::format("{} is first defined here", token.text), core_.params[token.name()].where});
     return false;
   }
   found = {ref, name.where, true};
@@ -92,8 +98,10 @@ uint32_t Scopes::free_name(uint32_t plain) {
     if (name.suffixed != function_) name.suffix = 0;
     name.suffixed = function_;
     const uint32_t suffix = ++name.suffix;
-    const uint32_t number = core_.names.number(core_.texts.keep(fmt::format("{}_{}", base, suffix)));
-    if (entry(number).printing == 0 && !core_.params.contains(core_.names.name(number).substr(1))) return number;
+    const uint32_t number =
+        core_.names.number(core_.texts.keep(fmt::format("{}_{}", base, suffix)));
+    if (entry(number).printing == 0 && !core_.params.contains(core_.names.name(number).substr(1)))
+      return number;
   }
 }
 

@@ -19,7 +19,7 @@ struct Name {
 };
 
 struct Register {
-  isa::Ref ref;               // none where its definition failed: reported there, silent here
+  isa::Ref ref;  // none where its definition failed: reported there, silent here
   isa::SourceRange defined;
   bool live = false;
 };
@@ -47,7 +47,7 @@ class Scopes {
   // What is known of a name, by its number.
   struct Entry {
     Register meaning;
-    uint32_t printed = 0;   // of a visible name: the name that its register has in the debug section
+    uint32_t printed = 0;  // of a visible name: the name that its register has in the debug section
     uint32_t printing = 0;  // the visible registers that have this name there
     uint32_t string = 0;    // the module's string of this name, once it has one
     uint32_t suffix = 0;    // the last that an expansion's register of this name has got ...

@@ -1,15 +1,15 @@
 #include "assembler/source.h"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace trek {
 namespace {
@@ -28,7 +28,7 @@ struct Closer {
 // Reads to the end, but no more than a source may have: a device never ends.
 isa::Result<std::string> read_all(std::FILE* file, const std::string& path) {
   std::string text;
-  if (struct stat status {}; fstat(fileno(file), &status) == 0) {
+  if (struct stat status{}; fstat(fileno(file), &status) == 0) {
     if (S_ISDIR(status.st_mode)) return unreadable(path, "it is a folder");
     if (S_ISREG(status.st_mode) && static_cast<uint64_t>(status.st_size) <= kMaxSourceBytes)
       text.reserve(static_cast<size_t>(status.st_size));

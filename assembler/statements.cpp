@@ -1,8 +1,8 @@
 #include "assembler/statements.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace trek::assembler {
 
@@ -52,7 +52,8 @@ void Statements::end_frame(StatementHandler& handler) {
     const Block block = blocks_.back();
     blocks_.pop_back();
     if (!reported && !core_.reporter.full())
-      core_.fail(ErrorCode::Unclosed, block.where, fmt::format("the block of {} has no '}}'", describe(block.opener)));
+      core_.fail(ErrorCode::Unclosed, block.where,
+                 fmt::format("the block of {} has no '}}'", describe(block.opener)));
     reported = true;
     if (!block.is_condition) handler.abandon();
   }
@@ -78,7 +79,8 @@ void Statements::finish(StatementHandler& handler, Outcome outcome, uint32_t beg
 // line is a statement of its own. `begin`: where this one began.
 void Statements::recover(uint32_t begin) {
   TokenStream& stream = core_.stream;
-  if (stream.peek().first && !stream.at(TokenKind::newline) && stream.peek().offset != begin) return;
+  if (stream.peek().first && !stream.at(TokenKind::newline) && stream.peek().offset != begin)
+    return;
   for (;;) {
     const Token token = stream.peek();
     if (token.ends_statement()) break;
@@ -107,7 +109,8 @@ Outcome Statements::statement(StatementHandler& handler) {
     }
   }
   if (token.is(TokenKind::word) && !macros_.empty())
-    if (const auto macro = macros_.find(token.text); macro != macros_.end()) return call_macro(macro->second, handler);
+    if (const auto macro = macros_.find(token.text); macro != macros_.end())
+      return call_macro(macro->second, handler);
   return handler.statement();
 }
 

@@ -78,7 +78,8 @@ class Statements {
 
   Outcome parse_include();
   Outcome parse_const(StatementHandler& handler);
-  void define_constant(const Token& name, const Value& value, std::string text, StatementHandler& handler);
+  void define_constant(const Token& name, const Value& value, std::string text,
+                       StatementHandler& handler);
   Outcome parse_macro();
   bool parse_parameters(Macro& macro);
   Outcome parse_repeat();

@@ -14,18 +14,22 @@ Token TokenStream::fetch(Frame& frame) {
   if (token.error == ErrorCode::UnterminatedString)
     reporter_.report(token.error, where, frame.expansion, "a string without its closing quote");
   else if (const auto byte = static_cast<unsigned char>(token.text[0]); byte >= 0x20 && byte < 0x7F)
-    reporter_.report(token.error, where, frame.expansion, fmt::format("no token begins with '{}'", token.text));
-  else
     reporter_.report(token.error, where, frame.expansion,
-                     fmt::format("no token begins with the byte {:#04x}: outside strings and comments a source is ASCII", byte));
+                     fmt::format("no token begins with '{}'", token.text));
+  else
+    reporter_.report(
+        token.error, where, frame.expansion,
+        fmt::format(
+            "no token begins with the byte {:#04x}: outside strings and comments a source is ASCII",
+            byte));
   return token;
 }
 
 // A name that continues with '{expression}': its pieces, joined. Where that is no name the token becomes
 // invalid and the problem is reported.
 void TokenStream::compose(Frame& frame, Token& token) {
-  const bool is_name = token.is(TokenKind::word) || token.is(TokenKind::tensor) || token.is(TokenKind::vector) ||
-                       token.is(TokenKind::scalar);
+  const bool is_name = token.is(TokenKind::word) || token.is(TokenKind::tensor) ||
+                       token.is(TokenKind::vector) || token.is(TokenKind::scalar);
   if (!is_name) return;
   const std::string_view text = frame.lexer.text();
   std::string name(token.text);
@@ -36,10 +40,12 @@ void TokenStream::compose(Frame& frame, Token& token) {
     ++place.offset;
     frame.lexer.set(place);
     TextSpan span;
-    const isa::SourceRange where{frame.lexer.file(), token.line, token.column, place.offset - token.offset};
+    const isa::SourceRange where{frame.lexer.file(), token.line, token.column,
+                                 place.offset - token.offset};
     if (!frame.lexer.skip_block(span) || frame.lexer.place().line != place.line) {
       frame.lexer.set(place);
-      reporter_.report(ErrorCode::Unclosed, where, frame.expansion, "a substitution without its '}' on the same line",
+      reporter_.report(ErrorCode::Unclosed, where, frame.expansion,
+                       "a substitution without its '}' on the same line",
                        "a block's '{' has a blank before it");
       ok = false;
       break;
@@ -61,10 +67,13 @@ void TokenStream::compose(Frame& frame, Token& token) {
   token.substituted = true;
   const size_t sigil = token.is(TokenKind::word) ? 0 : 1;
   bool valid = ok && name.size() > sigil && !(name[sigil] >= '0' && name[sigil] <= '9');
-  for (size_t i = sigil; valid && i < name.size(); ++i) valid = is_name_byte(name[i]) || (sigil == 0 && name[i] == '.');
+  for (size_t i = sigil; valid && i < name.size(); ++i)
+    valid = is_name_byte(name[i]) || (sigil == 0 && name[i] == '.');
   if (ok && !valid)
-    reporter_.report(ErrorCode::UnexpectedToken, {frame.lexer.file(), token.line, token.column, token.length},
-                     frame.expansion, fmt::format("the substitution gives '{}', which is no name", name.substr(0, 80)));
+    reporter_.report(
+        ErrorCode::UnexpectedToken, {frame.lexer.file(), token.line, token.column, token.length},
+        frame.expansion,
+        fmt::format("the substitution gives '{}', which is no name", name.substr(0, 80)));
   if (!valid) {
     token.kind = TokenKind::invalid;
     token.error = ErrorCode::UnexpectedToken;
@@ -149,8 +158,9 @@ void TokenStream::start_repetition(Frame& frame) {
   frame.scope = std::make_shared<Environment>();
   frame.scope->parent = frame.outer;
   frame.scope->names.emplace_back(repetition.name, Value::of(repetition.value));
-  frame.expansion = reporter_.expand({Expansion::Kind::repetition, frame.outer_expansion, repetition.name,
-                                      static_cast<int64_t>(repetition.value), repetition.where});
+  frame.expansion =
+      reporter_.expand({Expansion::Kind::repetition, frame.outer_expansion, repetition.name,
+                        static_cast<int64_t>(repetition.value), repetition.where});
 }
 
 void TokenStream::finish_frame() {
@@ -158,7 +168,8 @@ void TokenStream::finish_frame() {
   if (frame.kind == FrameKind::repetition) {
     Repetition& repetition = frame.repetition;
     repetition.value += repetition.step;
-    const bool more = repetition.step > 0 ? repetition.value < repetition.until : repetition.value > repetition.until;
+    const bool more = repetition.step > 0 ? repetition.value < repetition.until
+                                          : repetition.value > repetition.until;
     if (more && spend()) return start_repetition(frame);
     if (more) return;  // spend() has left all frames
   }
@@ -180,9 +191,10 @@ bool TokenStream::spend() {
   const Frame& frame = *top_;
   if (frame.expansion == 0 || ++expanded_ < kMaxExpanded) return true;
   if (expanded_ == kMaxExpanded)
-    reporter_.report(ErrorCode::ExpansionLimit, reporter_.expansion(frame.expansion).where,
-                     reporter_.expansion(frame.expansion).parent,
-                     fmt::format("macros and repetitions make more than {} statements", kMaxExpanded));
+    reporter_.report(
+        ErrorCode::ExpansionLimit, reporter_.expansion(frame.expansion).where,
+        reporter_.expansion(frame.expansion).parent,
+        fmt::format("macros and repetitions make more than {} statements", kMaxExpanded));
   abandon();
   return false;
 }
@@ -227,11 +239,16 @@ bool TokenStream::take_argument(TextSpan& span) {
     switch (token.kind) {
       case TokenKind::left_paren:
       case TokenKind::left_bracket:
-      case TokenKind::left_brace: ++depth; break;
+      case TokenKind::left_brace:
+        ++depth;
+        break;
       case TokenKind::right_paren:
       case TokenKind::right_bracket:
-      case TokenKind::right_brace: --depth; break;
-      default: break;
+      case TokenKind::right_brace:
+        --depth;
+        break;
+      default:
+        break;
     }
     end = token.offset + token.length;
     next();

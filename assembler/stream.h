@@ -20,8 +20,9 @@
 
 namespace trek::assembler {
 
-inline constexpr size_t kMaxFrames = 64;                  // includes, macros and repetitions within each other
-inline constexpr uint32_t kMaxExpanded = uint32_t{1} << 20;   // statements from macros and repetitions
+inline constexpr size_t kMaxFrames = 64;  // includes, macros and repetitions within each other
+inline constexpr uint32_t kMaxExpanded = uint32_t{1}
+                                         << 20;  // statements from macros and repetitions
 inline constexpr uint32_t kMaxArguments = uint32_t{1} << 22;  // readings of arguments
 
 struct Environment;
@@ -55,7 +56,9 @@ class TokenStream {
       : sources_(sources), reporter_(reporter), texts_(texts) {}
   void set_substituter(Substituter* substituter) { substituter_ = substituter; }
 
-  std::optional<std::string> substitute(const TextSpan& span) { return substituter_->substitution(span); }
+  std::optional<std::string> substitute(const TextSpan& span) {
+    return substituter_->substitution(span);
+  }
 
   const Token& peek(size_t ahead = 0);
   Token next();
@@ -97,7 +100,9 @@ class TokenStream {
   const Scope& scope() const { return top_->scope; }
   uint32_t expansion() const { return top_->expansion; }
   uint32_t file() const { return top_->lexer.file(); }
-  isa::SourceRange where(const Token& token) const { return {file(), token.line, token.column, token.length}; }
+  isa::SourceRange where(const Token& token) const {
+    return {file(), token.line, token.column, token.length};
+  }
   std::string_view slice(uint32_t begin, uint32_t end) const {
     return top_->lexer.text().substr(begin, end - begin);
   }

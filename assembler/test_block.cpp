@@ -1,8 +1,8 @@
 #include "assembler/test_block.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace trek::assembler {
 
@@ -24,15 +24,18 @@ Outcome TestParser::statement() {
   isa::Ref target;
   isa::Type type;
   const Token first = core_.stream.peek();
-  if (!parse_target(target, type, expected) || !core_.expect(TokenKind::assign)) return Outcome::failed;
+  if (!parse_target(target, type, expected) || !core_.expect(TokenKind::assign))
+    return Outcome::failed;
   InitialData data;
   if (!data_.parse(type, {}, data)) return Outcome::failed;
   isa::Test& test = core_.module.tests[test_];
   auto& bindings = expected ? test.expected : test.given;
   if (!taken_[expected ? 1 : 0].insert(target.bits).second)
-    return core_.fail(ErrorCode::Redefined, first, fmt::format("{} is given twice", first.text)), Outcome::failed;
+    return core_.fail(ErrorCode::Redefined, first, fmt::format("{} is given twice", first.text)),
+           Outcome::failed;
   if (expected && test.trap != isa::TrapCode::None)
-    return core_.fail(ErrorCode::Structure, first, "a test expects values or a trap, not both"), Outcome::failed;
+    return core_.fail(ErrorCode::Structure, first, "a test expects values or a trap, not both"),
+           Outcome::failed;
   bindings.push_back({target, core_.build.embed(data.bytes)});
   return Outcome::done;
 }
@@ -40,7 +43,9 @@ Outcome TestParser::statement() {
 bool TestParser::parse_target(isa::Ref& target, isa::Type& type, bool expected) {
   const Token token = core_.stream.peek();
   const bool is_tensor = token.is(TokenKind::tensor);
-  if (!is_tensor && !(token.is(TokenKind::scalar) && !expected)) return core_.unexpected(expected ? "a tensor such as @y, or 'trap'" : "a tensor, a param, or 'expect'");
+  if (!is_tensor && !(token.is(TokenKind::scalar) && !expected))
+    return core_.unexpected(expected ? "a tensor such as @y, or 'trap'"
+                                     : "a tensor, a param, or 'expect'");
   core_.stream.next();
   const auto& names = is_tensor ? core_.tensors : core_.params;
   const auto found = names.find(token.name());
@@ -48,11 +53,14 @@ bool TestParser::parse_target(isa::Ref& target, isa::Type& type, bool expected) 
     std::vector<std::string_view> known;
     for (const auto& [name, place] : names) known.push_back(name);
     std::sort(known.begin(), known.end());
-    return core_.fail(ErrorCode::UnknownName, token, fmt::format("no {} is named {}", is_tensor ? "tensor" : "param", token.text), suggest(token.name(), known, token.text.substr(0, 1)));
+    return core_.fail(ErrorCode::UnknownName, token,
+                      fmt::format("no {} is named {}", is_tensor ? "tensor" : "param", token.text),
+                      suggest(token.name(), known, token.text.substr(0, 1)));
   }
   const uint32_t index = found->second.index;
   target = {is_tensor ? isa::RefKind::tensor : isa::RefKind::param, index};
-  type = is_tensor ? core_.module.types[core_.module.tensors[index].type] : isa::Type::make_scalar(core_.module.params[index].dtype);
+  type = is_tensor ? core_.module.types[core_.module.tensors[index].type]
+                   : isa::Type::make_scalar(core_.module.params[index].dtype);
   return true;
 }
 
@@ -69,17 +77,19 @@ Outcome TestParser::parse_trap() {
   }
   isa::Test& test = core_.module.tests[test_];
   std::vector<std::string_view> names;
-#define TREK_TRAP(Id, number, trap_name, sentence)                          \
-  if (name == (trap_name)) {                                                \
-    if (test.trap != isa::TrapCode::None || !test.expected.empty())         \
+#define TREK_TRAP(Id, number, trap_name, sentence)                                         \
+  if (name == (trap_name)) {                                                               \
+    if (test.trap != isa::TrapCode::None || !test.expected.empty())                        \
       core_.fail(ErrorCode::Structure, word, "a test expects values or a trap, not both"); \
-    test.trap = isa::TrapCode::Id;                                          \
-    return Outcome::done;                                                   \
-  }                                                                         \
+    test.trap = isa::TrapCode::Id;                                                         \
+    return Outcome::done;                                                                  \
+  }                                                                                        \
   names.push_back(trap_name);
 #include "isa/traps.def"
 #undef TREK_TRAP
-  core_.fail(ErrorCode::UnknownName, name.empty() ? core_.stream.where(first) : core_.range_from(first), fmt::format("no trap is named '{}'", name.substr(0, 80)), suggest(name, names));
+  core_.fail(ErrorCode::UnknownName,
+             name.empty() ? core_.stream.where(first) : core_.range_from(first),
+             fmt::format("no trap is named '{}'", name.substr(0, 80)), suggest(name, names));
   return Outcome::failed;
 }
 

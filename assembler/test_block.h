@@ -10,7 +10,8 @@ namespace trek::assembler {
 
 class TestParser final : public StatementHandler {
  public:
-  TestParser(Core& core, Statements& statements, InitialDataParser& data) : core_(core), statements_(statements), data_(data) {}
+  TestParser(Core& core, Statements& statements, InitialDataParser& data)
+      : core_(core), statements_(statements), data_(data) {}
 
   struct Body {
     uint32_t test = 0;

@@ -58,13 +58,13 @@ enum class TokenKind : uint8_t {
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  bool spaced = false;        // a blank or a line's beginning stands before it
-  bool first = false;         // the first of its line
-  bool open = false;          // a name with a '{' glued to it: a substitution follows
-  bool substituted = false;   // a name that a substitution made
-  isa::ErrorCode error{};     // of an invalid token
-  uint32_t offset = 0;        // in the text
-  uint32_t length = 0;        // in the text
+  bool spaced = false;       // a blank or a line's beginning stands before it
+  bool first = false;        // the first of its line
+  bool open = false;         // a name with a '{' glued to it: a substitution follows
+  bool substituted = false;  // a name that a substitution made
+  isa::ErrorCode error{};    // of an invalid token
+  uint32_t offset = 0;       // in the text
+  uint32_t length = 0;       // in the text
   uint32_t line = 0;
   uint32_t column = 0;
   std::string_view text;

@@ -18,8 +18,11 @@ bool parse_dtype(Core& core, Expressions& expressions, isa::DType& dtype) {
   if (!found) {
     if (!word.is(TokenKind::word)) return core.unexpected("a type such as f32[2,3]");
     std::vector<std::string_view> names;
-    for (int code = 1; code < isa::kDTypeCount; ++code) names.push_back(isa::name(static_cast<isa::DType>(code)));
-    return core.fail(ErrorCode::UnknownName, word, fmt::format("no element type is named '{}'", word.text.substr(0, 80)), suggest(word.text, names));
+    for (int code = 1; code < isa::kDTypeCount; ++code)
+      names.push_back(isa::name(static_cast<isa::DType>(code)));
+    return core.fail(ErrorCode::UnknownName, word,
+                     fmt::format("no element type is named '{}'", word.text.substr(0, 80)),
+                     suggest(word.text, names));
   }
   core.stream.next();
   dtype = *found;
@@ -36,6 +39,7 @@ bool parse_type(Core& core, Expressions& expressions, ParsedType& parsed) {
   parsed.where = core.range_from(first);
   type.scalar = !core.stream.accept(TokenKind::left_bracket);
   if (type.scalar) return true;
+  const InBrackets brackets(core);
   core.skip_newlines();
   int rank = 0;
   while (!core.stream.at(TokenKind::right_bracket)) {
@@ -50,10 +54,13 @@ bool parse_type(Core& core, Expressions& expressions, ParsedType& parsed) {
   if (!core.expect(TokenKind::right_bracket, "',' or ']'")) return false;
   parsed.where = core.range_from(first);
   if (rank > isa::kMaxRank)
-    return core.fail(ErrorCode::ShapeLimit, parsed.where, fmt::format("a shape of {} dimensions: a tensor has at most {}", rank, isa::kMaxRank));
+    return core.fail(
+        ErrorCode::ShapeLimit, parsed.where,
+        fmt::format("a shape of {} dimensions: a tensor has at most {}", rank, isa::kMaxRank));
   if (!type.shape.checked_elements())
     return core.fail(ErrorCode::ShapeLimit, parsed.where,
-                     fmt::format("{}: dimensions are at least 0 and elements at most {}", type.text(), isa::kMaxElements));
+                     fmt::format("{}: dimensions are at least 0 and elements at most {}",
+                                 type.text(), isa::kMaxElements));
   return true;
 }
 

@@ -1,12 +1,10 @@
 #include "assembler/value.h"
 
-#include <fmt/format.h>
-
-#include <charconv>
 #include <cmath>
 #include <limits>
 
-#include "isa/convert.h"
+#include <fmt/format.h>
+
 #include "isa/semantics/exponential.h"
 #include "isa/semantics/logarithm.h"
 #include "isa/semantics/power.h"
@@ -24,43 +22,14 @@ Computed checked(Wide value, bool overflow) {
   return Value::of(value);
 }
 
-std::string text_of(Wide value) {
-  return value < 0 ? fmt::format("{}", static_cast<int64_t>(value)) : fmt::format("{}", static_cast<uint64_t>(value));
-}
-
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
-}
-
-Computed parse_integer(std::string_view digits, int base, std::string_view whole) {
-  Wide value = 0;
-  bool any = false;
-  char before = '_';
-  for (char c : digits) {
-    if (c == '_' && before != '_') {
-      before = c;
-      continue;
-    }
-    const int digit = digit_of(c);
-    if (digit >= base) return fmt::format("'{}' is no number", whole.substr(0, 40));
-    value = value * base + digit;
-    if (value > kMost) return fmt::format("'{}' is more than 2^64 - 1", whole.substr(0, 40));
-    any = true;
-    before = c;
-  }
-  if (!any || before == '_') return fmt::format("'{}' is no number", whole.substr(0, 40));
-  return Value::of(value);
-}
-
 // Floor division and its remainder, which has the sign of the divisor.
 Wide floor_div(Wide a, Wide b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
 
 Computed integer_power(Wide base, Wide exponent) {
   Wide result = 1;
   while (exponent > 0) {
-    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result)) return checked(0, true);
+    if ((exponent & 1) != 0 && __builtin_mul_overflow(result, base, &result))
+      return checked(0, true);
     exponent >>= 1;
     // The square is needed only if a bit is left, and then a square out of range is a result out of range.
     if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) return checked(0, true);
@@ -72,8 +41,10 @@ Computed integer_power(Wide base, Wide exponent) {
 Computed integer_binary(TokenKind op, Wide a, Wide b) {
   Wide out = 0;
   switch (op) {
-    case TokenKind::plus: return checked(a + b, false);
-    case TokenKind::minus: return checked(a - b, false);
+    case TokenKind::plus:
+      return checked(a + b, false);
+    case TokenKind::minus:
+      return checked(a - b, false);
     case TokenKind::star: {
       const bool overflow = __builtin_mul_overflow(a, b, &out);
       return checked(out, overflow);
@@ -101,30 +72,43 @@ Computed integer_binary(TokenKind op, Wide a, Wide b) {
     case TokenKind::shift_right:
       if (b < 0) return std::string("a shift by a negative count");
       return Value::of(a >> static_cast<int>(b > 100 ? Wide{100} : b));
-    case TokenKind::ampersand: return checked(a & b, false);
-    case TokenKind::bar: return checked(a | b, false);
-    case TokenKind::caret: return checked(a ^ b, false);
-    default: return std::string("no such operation on integers");
+    case TokenKind::ampersand:
+      return checked(a & b, false);
+    case TokenKind::bar:
+      return checked(a | b, false);
+    case TokenKind::caret:
+      return checked(a ^ b, false);
+    default:
+      return std::string("no such operation on integers");
   }
 }
 
 Computed real_binary(TokenKind op, double a, double b) {
   switch (op) {
-    case TokenKind::plus: return Value::of(a + b);
-    case TokenKind::minus: return Value::of(a - b);
-    case TokenKind::star: return Value::of(a * b);
-    case TokenKind::slash: return Value::of(a / b);
-    case TokenKind::slash_slash: return Value::of(semantics::floor(a / b));
-    case TokenKind::percent: return Value::of(a - semantics::floor(a / b) * b);
-    case TokenKind::star_star: return Value::of(semantics::pow(a, b));
-    default: return std::string("an operation on integers, and a real operand");
+    case TokenKind::plus:
+      return Value::of(a + b);
+    case TokenKind::minus:
+      return Value::of(a - b);
+    case TokenKind::star:
+      return Value::of(a * b);
+    case TokenKind::slash:
+      return Value::of(a / b);
+    case TokenKind::slash_slash:
+      return Value::of(semantics::floor(a / b));
+    case TokenKind::percent:
+      return Value::of(a - semantics::floor(a / b) * b);
+    case TokenKind::star_star:
+      return Value::of(semantics::pow(a, b));
+    default:
+      return std::string("an operation on integers, and a real operand");
   }
 }
 
 // -1, 0, 1, or 2 where a NaN is among the operands. Integers are compared exactly.
 int order(const Value& a, const Value& b) {
   const auto sign = [](auto x, auto y) { return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2; };
-  if (a.is_number() && b.is_number() && (a.kind == Value::Kind::real || b.kind == Value::Kind::real))
+  if (a.is_number() && b.is_number() &&
+      (a.kind == Value::Kind::real || b.kind == Value::Kind::real))
     return sign(a.as_real(), b.as_real());
   if (a.kind == Value::Kind::string) return sign(a.text.compare(b.text), 0);
   return sign(a.integer, b.integer);
@@ -132,106 +116,45 @@ int order(const Value& a, const Value& b) {
 
 std::optional<bool> compare(TokenKind op, int order) {
   switch (op) {
-    case TokenKind::equal: return order == 0;
-    case TokenKind::not_equal: return order != 0;
-    case TokenKind::less: return order == -1;
-    case TokenKind::less_equal: return order == -1 || order == 0;
-    case TokenKind::greater: return order == 1;
-    case TokenKind::greater_equal: return order == 1 || order == 0;
-    default: return std::nullopt;
+    case TokenKind::equal:
+      return order == 0;
+    case TokenKind::not_equal:
+      return order != 0;
+    case TokenKind::less:
+      return order == -1;
+    case TokenKind::less_equal:
+      return order == -1 || order == 0;
+    case TokenKind::greater:
+      return order == 1;
+    case TokenKind::greater_equal:
+      return order == 1 || order == 0;
+    default:
+      return std::nullopt;
   }
 }
 
 Computed boolean_binary(TokenKind op, bool a, bool b) {
   switch (op) {
     case TokenKind::ampersand:
-    case TokenKind::and_and: return Value::of(a && b);
+    case TokenKind::and_and:
+      return Value::of(a && b);
     case TokenKind::bar:
-    case TokenKind::or_or: return Value::of(a || b);
-    case TokenKind::caret: return Value::of(a != b);
-    default: return std::string("an operation on numbers, and an operand that is true or false");
+    case TokenKind::or_or:
+      return Value::of(a || b);
+    case TokenKind::caret:
+      return Value::of(a != b);
+    default:
+      return std::string("an operation on numbers, and an operand that is true or false");
   }
 }
 
 Computed to_integer(double x) {
-  if (!(x >= -0x1p63 && x < 0x1p64)) return std::string("the integer result is outside -2^63 ... 2^64 - 1");
+  if (!(x >= -0x1p63 && x < 0x1p64))
+    return std::string("the integer result is outside -2^63 ... 2^64 - 1");
   return Value::of(static_cast<Wide>(x));
 }
 
 }  // namespace
-
-std::string text_of(const Value& value) {
-  switch (value.kind) {
-    case Value::Kind::integer: return text_of(value.integer);
-    case Value::Kind::real: {
-      const std::string text = fmt::format("{}", value.real);
-      const bool looks_integer = text.find_first_not_of("-0123456789") == std::string::npos;
-      return looks_integer ? text + ".0" : text;
-    }
-    case Value::Kind::boolean: return value.integer != 0 ? "true" : "false";
-    case Value::Kind::string: return std::string(value.text);
-  }
-  return "";
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '{': out += "\\{"; break;
-      default:
-        if (byte < 0x20 || byte == 0x7F) {
-          out += fmt::format("\\x{:02X}", byte);
-        } else {
-          out += c;
-        }
-    }
-  }
-  return out + '"';
-}
-
-std::string source_of(const Value& value) {
-  std::string text = value.kind == Value::Kind::string ? quoted(value.text) : text_of(value);
-  return value.stated == isa::DType::none ? text : fmt::format("{}({})", isa::name(value.stated), text);
-}
-
-std::string describe(const Value& value) {
-  switch (value.kind) {
-    case Value::Kind::integer: return "the integer " + text_of(value);
-    case Value::Kind::real: return "the real " + text_of(value);
-    case Value::Kind::boolean: return text_of(value);
-    case Value::Kind::string: return "a string";
-  }
-  return "";
-}
-
-Computed parse_number(std::string_view text) {
-  const auto is_prefixed = [&](char letter) { return text.size() > 2 && text[0] == '0' && (text[1] | 0x20) == letter; };
-  const auto wrong = [&] { return fmt::format("'{}' is no number", text.substr(0, 40)); };
-  if (is_prefixed('b')) return parse_integer(text.substr(2), 2, text);
-  const bool hexadecimal = is_prefixed('x');
-  const bool is_real = text.find_first_of(hexadecimal ? ".pP" : ".eE") != std::string_view::npos;
-  if (!is_real) return parse_integer(text.substr(hexadecimal ? 2 : 0), hexadecimal ? 16 : 10, text);
-  if (text.back() == '.' || text.find("._") != std::string_view::npos || text.find("_.") != std::string_view::npos) return wrong();
-  std::string digits(hexadecimal ? text.substr(2) : text);
-  std::erase(digits, '_');
-  double value = 0;
-  const auto format = hexadecimal ? std::chars_format::hex : std::chars_format::general;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, format);
-  if (end != digits.data() + digits.size() || error == std::errc::invalid_argument) return wrong();
-  if (error == std::errc::result_out_of_range) {
-    // from_chars does not say which way; strtod does, and gives 0 or a subnormal below.
-    value = std::strtod((hexadecimal ? "0x" + digits : digits).c_str(), nullptr);
-    if (std::isinf(value)) return fmt::format("'{}' is beyond the largest f64; write inf if that is meant", text.substr(0, 40));
-  }
-  return Value::of(value);
-}
 
 Computed apply_unary(TokenKind op, const Value& a) {
   switch (op) {
@@ -245,7 +168,8 @@ Computed apply_unary(TokenKind op, const Value& a) {
     case TokenKind::bang:
       if (a.kind == Value::Kind::boolean) return Value::of(a.integer == 0);
       break;
-    default: break;
+    default:
+      break;
   }
   return fmt::format("{} cannot be negated like this", describe(a));
 }
@@ -253,7 +177,8 @@ Computed apply_unary(TokenKind op, const Value& a) {
 Computed apply_binary(TokenKind op, const Value& a, const Value& b) {
   using Kind = Value::Kind;
   const bool numbers = a.is_number() && b.is_number();
-  if (!numbers && a.kind != b.kind) return fmt::format("{} and {} do not go together", describe(a), describe(b));
+  if (!numbers && a.kind != b.kind)
+    return fmt::format("{} and {} do not go together", describe(a), describe(b));
   if (const auto truth = compare(op, order(a, b))) return Value::of(*truth);
   if (a.kind == Kind::boolean) return boolean_binary(op, a.integer != 0, b.integer != 0);
   if (!numbers) return std::string("strings can only be compared");
@@ -305,10 +230,14 @@ Computed absolute(std::span<const Value> values) {
 
 constexpr size_t kMany = 1000;
 constexpr Function kFunctions[] = {
-    {"min", 1, kMany, extreme<false>},       {"max", 1, kMany, extreme<true>},
-    {"abs", 1, 1, absolute},                 {"floor", 1, 1, rounded<floor_of>},
-    {"ceil", 1, 1, rounded<ceil_of>},        {"round", 1, 1, rounded<round_of>},
-    {"sqrt", 1, 1, real_function<sqrt_of>},  {"exp", 1, 1, real_function<exp_of>},
+    {"min", 1, kMany, extreme<false>},
+    {"max", 1, kMany, extreme<true>},
+    {"abs", 1, 1, absolute},
+    {"floor", 1, 1, rounded<floor_of>},
+    {"ceil", 1, 1, rounded<ceil_of>},
+    {"round", 1, 1, rounded<round_of>},
+    {"sqrt", 1, 1, real_function<sqrt_of>},
+    {"exp", 1, 1, real_function<exp_of>},
     {"log", 1, 1, real_function<log_of>},
 };
 
@@ -324,7 +253,8 @@ bool is_function(std::string_view name) { return name == "len" || find_function(
 
 Computed apply_function(std::string_view name, std::span<const Value> arguments) {
   if (name == "len") {
-    if (arguments.size() != 1 || arguments[0].kind != Value::Kind::string) return std::string("'len' takes one string");
+    if (arguments.size() != 1 || arguments[0].kind != Value::Kind::string)
+      return std::string("'len' takes one string");
     return Value::of(static_cast<Wide>(arguments[0].text.size()));
   }
   const Function& function = *find_function(name);
@@ -332,45 +262,9 @@ Computed apply_function(std::string_view name, std::span<const Value> arguments)
     return fmt::format("'{}' takes {} number{}, found {} arguments", name, function.least,
                        function.most > 1 ? " or more" : "", arguments.size());
   for (const Value& argument : arguments)
-    if (!argument.is_number()) return fmt::format("'{}' takes numbers, found {}", name, describe(argument));
+    if (!argument.is_number())
+      return fmt::format("'{}' takes numbers, found {}", name, describe(argument));
   return function.apply(arguments);
-}
-
-isa::DType natural_type(const Value& value) {
-  if (value.stated != isa::DType::none) return value.stated;
-  switch (value.kind) {
-    case Value::Kind::integer: return isa::DType::i64;
-    case Value::Kind::real: return isa::DType::f32;
-    case Value::Kind::boolean: return isa::DType::boolean;
-    case Value::Kind::string: return isa::DType::none;
-  }
-  return isa::DType::none;
-}
-
-Bits to_bits(const Value& value, isa::DType dtype) {
-  const auto wrong = [&] {
-    return Bits{std::nullopt, fmt::format("{} where a value of type {} is wanted", describe(value), isa::name(dtype)), true};
-  };
-  const auto outside = [&] {
-    return Bits{std::nullopt, fmt::format("{} does not fit in {}", describe(value), isa::name(dtype)), false};
-  };
-  if (value.stated != isa::DType::none && value.stated != dtype)
-    return {std::nullopt, fmt::format("a value said to be {} where {} is wanted", isa::name(value.stated), isa::name(dtype)), true};
-  if (value.kind == Value::Kind::string) return wrong();
-  if (isa::is_real(dtype)) {
-    if (value.kind == Value::Kind::boolean) return wrong();
-    const double real = value.as_real();
-    const uint64_t bits = isa::double_to_bits(dtype, real);
-    const double back = isa::bits_to_double(dtype, bits);
-    if (!std::isnan(real) && (std::isnan(back) || std::isinf(back) != std::isinf(real))) return outside();
-    return {bits, "", false};
-  }
-  if (value.kind == Value::Kind::real) return wrong();
-  if (value.kind == Value::Kind::boolean && dtype != isa::DType::boolean) return wrong();
-  const bool is_large = value.integer > std::numeric_limits<int64_t>::max();
-  const auto bits = isa::integer_to_bits(dtype, static_cast<int64_t>(value.integer), is_large);
-  if (!bits) return outside();
-  return {*bits, "", false};
 }
 
 }  // namespace trek::assembler

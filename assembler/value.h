@@ -49,8 +49,8 @@ std::string quoted(std::string_view text);
 struct Computed {
   std::optional<Value> value;
   std::string error;
-  Computed(Value v) : value(v) {}                         // NOLINT(google-explicit-constructor)
-  Computed(std::string why) : error(std::move(why)) {}    // NOLINT(google-explicit-constructor)
+  Computed(Value v) : value(v) {}                       // NOLINT(google-explicit-constructor)
+  Computed(std::string why) : error(std::move(why)) {}  // NOLINT(google-explicit-constructor)
 };
 
 // A number token's text: decimal, 0x, 0b, decimal and hexadecimal reals.

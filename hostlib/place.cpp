@@ -42,6 +42,20 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
+// Whether a macro's argument or a constant's value stands in the line, as `{N}`; a region's brace is
+// not closed in its line.
+bool has_substitution(std::string_view line) {
+  const size_t open = line.find('{');
+  return open != std::string_view::npos && line.find('}', open) != std::string_view::npos;
+}
+
+std::string single_spaced(std::string_view text) {
+  std::string result;
+  for (const char c : text)
+    if (c != ' ' || !result.ends_with(' ')) result += c;
+  return result;
+}
+
 std::string value_name(const Module& module, uint32_t function, uint32_t value) {
   const uint32_t type = function_at(module, {function, 0}).values[value].type;
   const char sigil = module.type(type).scalar ? '$' : '%';
@@ -59,6 +73,8 @@ std::string joined(const Module& module, uint32_t function, std::span<const Ref>
 }
 
 }  // namespace
+
+std::string_view statement_of(std::string_view line) { return trimmed(without_comment(line)); }
 
 const isa::Function& function_at(const Module& module, const Place& place) {
   return place.function == kInitFunction ? module.init : module.functions[place.function];
@@ -124,8 +140,11 @@ std::string instruction_text(const Module& module, const Place& place) {
 }
 
 std::string written_text(const Module& module, const Place& place) {
-  const std::string_view written = trimmed(without_comment(source_line(module, place)));
-  return written.empty() ? instruction_text(module, place) : std::string(written);
+  const std::string_view written = statement_of(source_line(module, place));
+  const std::string_view mnemonic = isa::info(instruction_at(module, place).opcode).mnemonic;
+  const bool shows_it = written.find(mnemonic) != std::string_view::npos;
+  return shows_it && !has_substitution(written) ? single_spaced(written)
+                                                : instruction_text(module, place);
 }
 
 }  // namespace trek

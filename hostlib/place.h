@@ -30,7 +30,10 @@ std::string_view source_line(const isa::Module& module, const Place& place);
 std::string ref_text(const isa::Module& module, uint32_t function, isa::Ref ref);
 // "%a, %b = mnemonic %x, @w": results and operands, without attributes.
 std::string instruction_text(const isa::Module& module, const Place& place);
-// As written in the source, without indentation and comment; else instruction_text().
+// A line without the blanks around it and without its comment.
+std::string_view statement_of(std::string_view line);
+// As written in the source; as instruction_text() where the source is not known, is that of a macro with
+// arguments to be filled in, or does not show the instruction (a `yield` or `return` that was left out).
 std::string written_text(const isa::Module& module, const Place& place);
 
 }  // namespace trek

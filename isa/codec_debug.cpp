@@ -17,12 +17,15 @@ auto order(const Debug::Spelling& s) {
   return std::tuple(s.where, s.function, s.index, s.slot, s.element);
 }
 
-// Entries in their order; equal ones stay as they come.
+// Entries in their order. Those that are in order already stay as they come, so that what was decoded
+// is written as it was.
 template <class T>
 std::vector<T> in_order(std::vector<T> entries) {
   const auto before = [](const T& a, const T& b) { return order(a) < order(b); };
-  if (!std::is_sorted(entries.begin(), entries.end(), before))
-    std::stable_sort(entries.begin(), entries.end(), before);
+  if (std::is_sorted(entries.begin(), entries.end(), before)) return entries;
+  std::sort(entries.begin(), entries.end(), [](const T& a, const T& b) {
+    return std::pair(order(a), a.text) < std::pair(order(b), b.text);
+  });
   return entries;
 }
 

@@ -129,8 +129,8 @@ uint64_t aligned(uint64_t offset, uint64_t alignment) {
 // Header, table, sections. Empty sections are left out.
 std::vector<std::byte> assemble(std::vector<OutSection> sections) {
   std::erase_if(sections, [](const OutSection& section) { return section.bytes.empty(); });
-  std::stable_sort(sections.begin(), sections.end(),
-                   [](const OutSection& a, const OutSection& b) { return a.id < b.id; });
+  std::sort(sections.begin(), sections.end(),
+            [](const OutSection& a, const OutSection& b) { return a.id < b.id; });
 
   std::vector<format::SectionEntry> table;
   uint64_t end = sizeof(format::Header) + sections.size() * sizeof(format::SectionEntry);

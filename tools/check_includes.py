@@ -24,6 +24,7 @@ SEES = {
     "isa": ["isa/semantics"],
     "assembler": ["isa", "isa/semantics"],
     "emulator": ["isa"],
+    "emulator/plan": ["isa", "isa/semantics"],
     "emulator/ref": ["isa", "isa/semantics", "emulator"],
     "hostlib": ["isa", "assembler", "emulator", "emulator/ref"],
 }

@@ -124,8 +124,9 @@ std::vector<std::string> names_of(const File& file) {
                      (*offsets)[0].is_number_unsigned();
     return has ? (*offsets)[0].get<uint64_t>() : UINT64_MAX;
   };
-  std::stable_sort(names.begin(), names.end(),
-                   [&](const std::string& a, const std::string& b) { return begin(a) < begin(b); });
+  std::sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return std::pair(begin(a), a) < std::pair(begin(b), b);
+  });
   return names;
 }
 

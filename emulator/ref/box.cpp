@@ -104,15 +104,16 @@ void transpose_box(const Step& step, std::byte* to, const std::byte* from, Box b
   int64_t matrices = 1;
   for (int axis = 0; axis < last - 1; ++axis) matrices *= box.dims[axis];
   const int64_t band_bytes = kBand * rows * bytes;
-  step.pool().ranges(matrices * bands, kGrainBytes / band_bytes, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto [t, f] = offsets(box, last - 1, i / bands);
-      const int64_t column = i % bands * kBand;
-      step.kernels().transpose(to + (t + column * box.to[last - 1]) * bytes, box.to[last - 1],
-                               from + (f + column) * bytes, box.from[last], rows,
-                               std::min(kBand, columns - column), bytes);
-    }
-  });
+  step.pool().ranges(
+      matrices * bands, kGrainBytes / band_bytes, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const auto [t, f] = offsets(box, last - 1, i / bands);
+          const int64_t column = i % bands * kBand;
+          step.kernels().transpose(to + (t + column * box.to[last - 1]) * bytes, box.to[last - 1],
+                                   from + (f + column) * bytes, box.from[last], rows,
+                                   std::min(kBand, columns - column), bytes);
+        }
+      });
 }
 
 }  // namespace

@@ -35,8 +35,12 @@ class CodeMap {
     return list(dead_after_, instruction);
   }
   // Registers that nothing needs after the statement whose last yield this is has been left.
-  std::span<const uint32_t> dead_on_exit(uint32_t yield) const { return list(dead_on_exit_, yield); }
-  bool dies_at(uint32_t value, uint32_t instruction) const { return last_use_[value] == instruction; }
+  std::span<const uint32_t> dead_on_exit(uint32_t yield) const {
+    return list(dead_on_exit_, yield);
+  }
+  bool dies_at(uint32_t value, uint32_t instruction) const {
+    return last_use_[value] == instruction;
+  }
 
  private:
   // Registers by instruction: those of instruction i are items[begin[i] .. begin[i + 1]).
@@ -58,9 +62,9 @@ class CodeMap {
   std::vector<uint32_t> statement_end_;
   std::vector<uint32_t> first_register_;
   std::vector<uint32_t> last_register_;
-  std::vector<uint32_t> home_;           // per instruction: the region it stands in
-  std::vector<uint32_t> defined_in_;     // per value: a region
-  std::vector<uint32_t> last_use_;       // per value: an instruction, or kNever
+  std::vector<uint32_t> home_;        // per instruction: the region it stands in
+  std::vector<uint32_t> defined_in_;  // per value: a region
+  std::vector<uint32_t> last_use_;    // per value: an instruction, or kNever
   Lists dead_after_;
   Lists dead_on_exit_;
 };

@@ -72,8 +72,8 @@ void Machine::begin_trip() {
   std::span<const Ref> registers = module_.list(module_.attributes(opener)[0]);
   if (opener.opcode == Opcode::Loop) {
     // from + done × step lies before the bound, so it is what wrapping arithmetic gives.
-    slot(registers[0]).bits = static_cast<uint64_t>(region.from) +
-                              region.done * static_cast<uint64_t>(region.step);
+    slot(registers[0]).bits =
+        static_cast<uint64_t>(region.from) + region.done * static_cast<uint64_t>(region.step);
     registers = registers.subspan(1);
   }
   give(registers);
@@ -195,8 +195,9 @@ Status find_element(Step& step, int64_t& element) {
   element = 0;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (at[axis] < 0 || at[axis] >= shape[axis])
-      return trap(TrapCode::IndexOutOfRange, -1,
-                  fmt::format("index {} is outside axis {} of size {}", at[axis], axis, shape[axis]));
+      return trap(
+          TrapCode::IndexOutOfRange, -1,
+          fmt::format("index {} is outside axis {} of size {}", at[axis], axis, shape[axis]));
     element = element * shape[axis] + at[axis];
   }
   return nullptr;
@@ -288,8 +289,7 @@ Status execute_Trap(Step& step) {
 Status execute_Emit(Step& step) {
   const Tensor& x = step.operand(0);
   const auto& emit = step.machine().options().emit;
-  if (emit)
-    emit({step.string("name"), *x.type, std::span(x.data, static_cast<size_t>(x.bytes()))});
+  if (emit) emit({step.string("name"), *x.type, std::span(x.data, static_cast<size_t>(x.bytes()))});
   return nullptr;
 }
 

@@ -112,8 +112,7 @@ template <class Body>
 void each_run(const Step& step, const RowForm& form, Body&& body) {
   const int64_t together = std::max<int64_t>(1, kRun / form.n);
   step.pool().ranges(form.rows, kGrain / form.n, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; row += together)
-      body(row, std::min(together, end - row));
+    for (int64_t row = begin; row < end; row += together) body(row, std::min(together, end - row));
   });
 }
 
@@ -190,8 +189,8 @@ Status cross_entropy(Step& step, const CrossEntropy& of) {
   const int reduction = step.choice("reduction");
   const bool combined = reduction == kMean || reduction == kSum;
   Buffer classes;
-  if (Status status = read_indices(step, *of.classes, form.n, "the classes, of which there are",
-                                   classes))
+  if (Status status =
+          read_indices(step, *of.classes, form.n, "the classes, of which there are", classes))
     return status;
   const uint64_t loss_bytes = static_cast<uint64_t>(form.rows * isa::byte_size(form.lane));
   Buffer in;

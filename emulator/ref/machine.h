@@ -112,8 +112,8 @@ class Machine {
   std::vector<std::unique_ptr<CodeMap>> maps_;  // per function, and one for init
   std::vector<std::unique_ptr<Frame>> frames_;
   std::vector<std::unique_ptr<Frame>> spare_frames_;
-  Frame* frame_ = nullptr;  // the innermost
-  uint32_t next_ = 0;       // the instruction after this one
+  Frame* frame_ = nullptr;     // the innermost
+  uint32_t next_ = 0;          // the instruction after this one
   std::vector<Slot> carried_;  // values on their way between regions or frames
   Step step_;
   int loop_level_ = 0;

@@ -42,7 +42,7 @@ struct Product {
   int64_t k = 0;
   FinishTask finish;  // but for the places
   MatrixShape shape;
-  int64_t rows = 0;   // of a left panel
+  int64_t rows = 0;  // of a left panel
   int64_t m_block = 0;
   int64_t n_block = 0;
   alignas(8) std::byte tail_attributes[16] = {};
@@ -75,10 +75,9 @@ struct Scratch {
     right = ceil_div(p.n_block, p.columns()) * p.columns() * k * p.lane_bytes();
     left = ceil_div(left, 64) * 64;
     right = ceil_div(right, 64) * 64;
-    totals = p.segments() == 1
-                 ? 0
-                 : ceil_div(p.m_block, p.rows) * ceil_div(p.n_block, p.columns()) * p.rows *
-                       p.columns() * p.lane_bytes();
+    totals = p.segments() == 1 ? 0
+                               : ceil_div(p.m_block, p.rows) * ceil_div(p.n_block, p.columns()) *
+                                     p.rows * p.columns() * p.lane_bytes();
   }
   int64_t bytes() const { return left + right + totals; }
   int64_t left = 0;
@@ -171,8 +170,8 @@ class MatrixProduct {
     step_.kernels().pack_left(task);
   }
   void pack_right(int64_t panel) const {
-    PackTask task = pack(b_, n_begin_ + panel * p_.columns(), n_end_,
-                         vectors_of(panel) * p_.shape.lanes);
+    PackTask task =
+        pack(b_, n_begin_ + panel * p_.columns(), n_end_, vectors_of(panel) * p_.shape.lanes);
     task.panel = right_ + panel * right_panel_bytes();
     step_.kernels().pack_right(task);
   }
@@ -304,11 +303,12 @@ class Matmul {
     if (p_.n == 1 && p_.m > 1) swap_sides();
     p_.rows = choose_rows(p_.m, p_.shape.most_rows);
     const int64_t k = std::max<int64_t>(kDotBlock, p_.segment());
-    p_.m_block = std::min(p_.m, ceil_div(std::max<int64_t>(256, kBlockElements / k), p_.rows) * p_.rows);
-    p_.n_block = std::min(p_.n, ceil_div(std::max<int64_t>(256, kBlockElements / k), p_.columns()) *
-                                    p_.columns());
+    p_.m_block =
+        std::min(p_.m, ceil_div(std::max<int64_t>(256, kBlockElements / k), p_.rows) * p_.rows);
+    p_.n_block = std::min(
+        p_.n, ceil_div(std::max<int64_t>(256, kBlockElements / k), p_.columns()) * p_.columns());
     return p_.m == 1 && b_side_.line_stride == 1 && isa::is_real(p_.lane) ? multiply_rows()
-                                                                         : multiply_matrices();
+                                                                          : multiply_matrices();
   }
 
  private:
@@ -316,9 +316,9 @@ class Matmul {
     const Shape& shape = r_.shape();
     const int rank = shape.rank();
     p_.dtype = a_.dtype();
-    p_.lane = isa::is_real(p_.dtype)             ? isa::compute_type(p_.dtype)
+    p_.lane = isa::is_real(p_.dtype)          ? isa::compute_type(p_.dtype)
               : isa::byte_size(p_.dtype) == 8 ? DType::i64
-                                                : DType::i32;
+                                              : DType::i32;
     p_.shape = step_.kernels().matrix_shape(p_.lane);
     p_.m = shape[rank - 2];
     p_.n = shape[rank - 1];
@@ -361,8 +361,7 @@ class Matmul {
     const bool one_b = b_.elements() == p_.k * p_.n;
     const bool one_bias = p_.finish.bias == nullptr ||
                           (step_.operand(2).elements() <= p_.n && p_.finish.bias_row_stride == 0);
-    return one_b && one_bias && a_side_.k_stride == 1 &&
-           a_.elements() == batch_ * p_.m * p_.k;
+    return one_b && one_bias && a_side_.k_stride == 1 && a_.elements() == batch_ * p_.m * p_.k;
   }
   void join_rows() {
     p_.m *= batch_;

@@ -233,13 +233,13 @@ Status execute_Gather(Step& step) {
   const int64_t n = index.elements();
   const auto* at = reinterpret_cast<const int64_t*>(indices.data());
   // Reading only: all slices of all outers are independent.
-  step.pool().ranges(
-      around.outer * n, 4 * kGrain / std::max<int64_t>(1, bytes), 1,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          std::memcpy(r.data + i * bytes, x.data + (i / n * size + at[i % n]) * bytes,
-                      static_cast<size_t>(bytes));
-      });
+  step.pool().ranges(around.outer * n, 4 * kGrain / std::max<int64_t>(1, bytes), 1,
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t i = begin; i < end; ++i)
+                         std::memcpy(r.data + i * bytes,
+                                     x.data + (i / n * size + at[i % n]) * bytes,
+                                     static_cast<size_t>(bytes));
+                     });
   return nullptr;
 }
 

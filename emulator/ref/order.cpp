@@ -88,7 +88,8 @@ Status order_as(const Step& step, const Task& task) {
   const int64_t lines = task.x->elements() / n;
   const int64_t parts =
       task.x->elements() < 8 * 1024 ? 1 : std::min<int64_t>(lines, step.pool().threads());
-  const uint64_t line_bytes = static_cast<uint64_t>(2 * n) * (is_long ? sizeof(LongItem) : sizeof(uint64_t));
+  const uint64_t line_bytes =
+      static_cast<uint64_t>(2 * n) * (is_long ? sizeof(LongItem) : sizeof(uint64_t));
   const uint64_t bytes = line_bytes * static_cast<uint64_t>(parts);
   const Buffer scratch = step.scratch(bytes);
   if (!scratch) return step.out_of_memory(bytes);

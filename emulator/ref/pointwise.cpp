@@ -124,8 +124,8 @@ Status pointwise(Step& step) {
     }
     lay_against(operand, x.shape(), r.shape());
   }
-  const bool divides = std::count(step.op().traps.begin(), step.op().traps.end(),
-                                  isa::TrapCode::DivideByZero) != 0;
+  const bool divides =
+      std::count(step.op().traps.begin(), step.op().traps.end(), isa::TrapCode::DivideByZero) != 0;
   if (divides && isa::is_integer(element)) {
     const int64_t found = first_division_by_zero(step, task.operand[1], n);
     if (found >= 0)

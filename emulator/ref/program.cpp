@@ -66,9 +66,9 @@ Problems RefProgram::check_memory() const {
   }
   const uint64_t limit = const_cast<RefProgram*>(this)->machine_.memory().limit();
   if (sum <= limit) return {};
-  return {problem(ErrorCode::ShapeLimit,
-                  fmt::format("the module's tensors take {} bytes, and {} are to be had", sum,
-                              limit))};
+  return {
+      problem(ErrorCode::ShapeLimit,
+              fmt::format("the module's tensors take {} bytes, and {} are to be had", sum, limit))};
 }
 
 Problems RefProgram::place_tensor(uint32_t tensor, const LoadOptions& options) {
@@ -77,9 +77,8 @@ Problems RefProgram::place_tensor(uint32_t tensor, const LoadOptions& options) {
   Buffer& buffer = slot(tensor).buffer;
   buffer = machine_.memory().allocate(bytes);
   if (!buffer)
-    return {problem(ErrorCode::ShapeLimit,
-                    fmt::format("@{} {} takes {} bytes: no memory for it", name(tensor),
-                                type(tensor).text(), bytes))};
+    return {problem(ErrorCode::ShapeLimit, fmt::format("@{} {} takes {} bytes: no memory for it",
+                                                       name(tensor), type(tensor).text(), bytes))};
   switch (decl.source) {
     case isa::DataSource::none:
       std::memset(buffer.data(), 0, bytes);
@@ -163,11 +162,10 @@ RunResult RefProgram::run(const RunOptions& options) {
     std::memset(slot(tensor).buffer.data(), 0, static_cast<size_t>(type(tensor).bytes()));
   }
   const auto* main = module_.find_function("main");
-  RunResult result =
-      machine_.run(static_cast<uint32_t>(main - module_.functions.data()), options);
+  RunResult result = machine_.run(static_cast<uint32_t>(main - module_.functions.data()), options);
   const auto took = std::chrono::steady_clock::now() - began;
-  counters_.nanoseconds += static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  counters_.nanoseconds +=
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
   counters_.instructions = machine_.instructions();
   counters_.memory_bytes = machine_.memory().peak();
   if (options.profile) count_executions();

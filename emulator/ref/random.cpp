@@ -67,8 +67,7 @@ Status execute_Permutation(Step& step) {
   task.r = scratch.data() + 16 * n;
   generate(step, task, step.kernels().words);
   const auto* words = reinterpret_cast<const uint32_t*>(task.r);
-  for (int64_t i = 0; i < n; ++i)
-    items[i] = uint64_t{words[i]} << 32 | static_cast<uint64_t>(i);
+  for (int64_t i = 0; i < n; ++i) items[i] = uint64_t{words[i]} << 32 | static_cast<uint64_t>(i);
   sort_items(items, items + n, n);
   const int index_bytes = isa::byte_size(r.dtype());
   for (int64_t i = 0; i < n; ++i) {
@@ -88,9 +87,8 @@ Status execute_Dropout(Step& step) {
   task.x = step.operand(0).data;
   task.y = step.result(0).data;
   task.kept = step.result(1).data;
-  step.pool().ranges(step.operand(0).elements(), kGrain, kTile, [&](int64_t begin, int64_t end) {
-    step.kernels().dropout(task, begin, end);
-  });
+  step.pool().ranges(step.operand(0).elements(), kGrain, kTile,
+                     [&](int64_t begin, int64_t end) { step.kernels().dropout(task, begin, end); });
   return nullptr;
 }
 
@@ -102,10 +100,9 @@ Status execute_DropoutGrad(Step& step) {
   task.x = step.operand(0).data;
   task.kept = step.operand(1).data;
   task.y = step.result(0).data;
-  step.pool().ranges(step.operand(0).elements(), 8 * kGrain, kTile,
-                     [&](int64_t begin, int64_t end) {
-                       step.kernels().dropout_grad(task, begin, end);
-                     });
+  step.pool().ranges(
+      step.operand(0).elements(), 8 * kGrain, kTile,
+      [&](int64_t begin, int64_t end) { step.kernels().dropout_grad(task, begin, end); });
   return nullptr;
 }
 

@@ -129,9 +129,8 @@ Status arg(Step& step, bool least) {
   if (!indices) return step.out_of_memory(bytes);
   task.index = reinterpret_cast<int64_t*>(indices.data());
   const int64_t grain = kGrain / std::max<int64_t>(1, task.where.n);
-  step.pool().ranges(kept, grain, 1, [&](int64_t begin, int64_t end) {
-    step.kernels().arg(task, begin, end);
-  });
+  step.pool().ranges(kept, grain, 1,
+                     [&](int64_t begin, int64_t end) { step.kernels().arg(task, begin, end); });
   step.kernels().convert(r.data, r.dtype(), task.index, DType::i64, kept);
   return nullptr;
 }
@@ -237,9 +236,8 @@ Status execute_Cumsum(Step& step) {
   task.dtype = x.dtype();
   task.n = shape[axis];
   task.inner = Strides(shape)[axis];
-  step.pool().ranges(x.elements() / task.n, kGrain / task.n, 64, [&](int64_t begin, int64_t end) {
-    step.kernels().cumsum(task, begin, end);
-  });
+  step.pool().ranges(x.elements() / task.n, kGrain / task.n, 64,
+                     [&](int64_t begin, int64_t end) { step.kernels().cumsum(task, begin, end); });
   return nullptr;
 }
 

@@ -23,8 +23,7 @@ inline Status trap(isa::TrapCode code, int64_t element, std::string detail) {
   return std::make_unique<Fault>(Fault{Outcome::trapped, code, element, std::move(detail)});
 }
 inline Status limit_reached(std::string detail) {
-  return std::make_unique<Fault>(
-      Fault{Outcome::limit, isa::TrapCode::None, -1, std::move(detail)});
+  return std::make_unique<Fault>(Fault{Outcome::limit, isa::TrapCode::None, -1, std::move(detail)});
 }
 
 }  // namespace trek::ref

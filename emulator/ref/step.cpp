@@ -35,9 +35,7 @@ bool moves_values(const isa::OpInfo& op) {
 const Kernels& Step::kernels() const { return machine_.kernels(); }
 ThreadPool& Step::pool() const { return machine_.pool(); }
 Ref Step::operand_ref(size_t i) const { return operand_refs_[i]; }
-Ref Step::result_ref(size_t i) const {
-  return machine_.module().results(*instruction_)[i];
-}
+Ref Step::result_ref(size_t i) const { return machine_.module().results(*instruction_)[i]; }
 
 Status Step::begin(const isa::Function& function, const isa::Instruction& instruction) {
   const isa::Module& module = machine_.module();
@@ -59,11 +57,11 @@ Status Step::begin(const isa::Function& function, const isa::Instruction& instru
     } else if (ref.is(RefKind::constant)) {
       // Little-endian: the first bytes of the bits are the element.
       const auto* bits = &module.constants[ref.index()].bits;
-      operands_.push_back({&machine_.type(ref),
-                           const_cast<std::byte*>(reinterpret_cast<const std::byte*>(bits))});
+      operands_.push_back(
+          {&machine_.type(ref), const_cast<std::byte*>(reinterpret_cast<const std::byte*>(bits))});
     } else if (ref.is(RefKind::param)) {
-      operands_.push_back({&machine_.type(ref),
-                           reinterpret_cast<std::byte*>(&machine_.params()[ref.index()])});
+      operands_.push_back(
+          {&machine_.type(ref), reinterpret_cast<std::byte*>(&machine_.params()[ref.index()])});
     } else {
       Slot& slot = machine_.slot(ref);
       const Type& type = machine_.type(ref);
@@ -223,8 +221,7 @@ Step::Integers Step::integers(std::string_view name) const {
   const Ref ref = attribute(name);
   if (!ref) return out;
   for (Ref item : machine_.module().list(ref))
-    out.values[static_cast<size_t>(out.count++)] =
-        static_cast<int64_t>(machine_.scalar_bits(item));
+    out.values[static_cast<size_t>(out.count++)] = static_cast<int64_t>(machine_.scalar_bits(item));
   return out;
 }
 

@@ -30,7 +30,8 @@ class ThreadPool {
       for (int64_t i = 0; i < tasks; ++i) body(i);
       return;
     }
-    run_job({&body, [](void* f, int64_t i) { (*static_cast<std::remove_reference_t<Body>*>(f))(i); },
+    run_job({&body,
+             [](void* f, int64_t i) { (*static_cast<std::remove_reference_t<Body>*>(f))(i); },
              tasks});
   }
 

@@ -16,27 +16,23 @@ namespace {
 using isa::Module;
 using isa::Ref;
 
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '!';
+// Control characters of a line that came with a file must not reach a terminal.
+std::string printable(std::string_view line) {
+  std::string text(line);
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = c == '\t' ? ' ' : '?';
+  return text;
 }
 
-// The source line under its number, with a caret range below the word at the place; "" where the
-// source is not known.
+// The source line under its number, with the statement underlined; "" where the source is not known.
 std::string excerpt(const Module& module, const Place& place) {
   const std::string_view line = source_line(module, place);
   const isa::Location location = location_at(module, place);
-  if (line.empty() || location.column == 0 || location.column > line.size()) return "";
+  if (location.column == 0 || location.column > line.size()) return "";
   const size_t begin = location.column - 1;
-  const auto end =
-      std::find_if_not(line.begin() + static_cast<std::ptrdiff_t>(begin), line.end(), is_word);
-  const auto length = std::max<size_t>(1, static_cast<size_t>(end - line.begin()) - begin);
-  std::string indent(line.substr(0, begin));
-  for (char& c : indent)
-    if (c != '\t') c = ' ';
-  const std::string number = fmt::format("{}", location.line);
-  return fmt::format(" {} | {}\n {:{}} | {}^{}\n", number, line, "", number.size(), indent,
-                     std::string(length - 1, '~'));
+  const size_t length = std::max<size_t>(1, statement_of(line.substr(begin)).size());
+  return fmt::format("{:>5} | {}\n      | {}^{}\n", location.line, printable(line),
+                     std::string(begin, ' '), std::string(length - 1, '~'));
 }
 
 // Where operands broadcast, a trap's element is one of the result, not of an operand.

@@ -41,7 +41,8 @@ struct OrderKey {
   using Type = std::uint32_t;
 };
 template <typename T>
-requires(sizeof(T) == 8) struct OrderKey<T> {
+  requires(sizeof(T) == 8)
+struct OrderKey<T> {
   using Type = std::uint64_t;
 };
 template <typename T>

@@ -47,9 +47,8 @@ concept Narrow = kIsNarrow<T>;
 template <Integer T>
 inline constexpr bool kIsSigned = T(-1) < T(0);
 template <Integer T>
-inline constexpr T kGreatest = static_cast<T>(kIsSigned<T>
-                                                  ? (std::uint64_t{1} << (8 * sizeof(T) - 1)) - 1
-                                                  : ~std::uint64_t{0});
+inline constexpr T kGreatest = static_cast<T>(
+    kIsSigned<T> ? (std::uint64_t{1} << (8 * sizeof(T) - 1)) - 1 : ~std::uint64_t{0});
 template <Integer T>
 inline constexpr T kLeast = static_cast<T>(kIsSigned<T> ? ~kGreatest<T> : 0);
 

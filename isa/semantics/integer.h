@@ -13,7 +13,8 @@ struct WideUnsigned {
   using Type = std::uint32_t;
 };
 template <Integer T>
-requires(sizeof(T) == 8) struct WideUnsigned<T> {
+  requires(sizeof(T) == 8)
+struct WideUnsigned<T> {
   using Type = std::uint64_t;
 };
 template <Integer T>

@@ -11,6 +11,7 @@
 
 #include "assembler/assemble.h"
 #include "assembler/diagnostics.h"
+#include "assembler/format.h"
 #include "assembler/printer.h"
 #include "isa/codec.h"
 #include "tests/property/random_module.h"
@@ -31,17 +32,17 @@ property::RandomOptions small_modules() {
 
 // Runs `check` on every seed, on two threads. It gives what went wrong, or "".
 template <class Check>
-std::string first_failure(Check&& check) {
+std::string first_failure(uint64_t modules, Check&& check) {
   std::atomic<uint64_t> next = 0;
   std::mutex mutex;
   std::string failure;
   const auto work = [&] {
-    for (uint64_t seed = next++; seed < kModules; seed = next++) {
+    for (uint64_t seed = next++; seed < modules; seed = next++) {
       const std::string wrong = check(property::random_module(seed, small_modules()));
       if (wrong.empty()) continue;
       const std::scoped_lock lock(mutex);
       failure = fmt::format("seed {}: {}", seed, wrong);
-      next = kModules;
+      next = modules;
     }
   };
   std::thread other(work);
@@ -69,19 +70,37 @@ std::string text_round_trip(const isa::Module& module) {
   return "";
 }
 
+// What trek-dis prints is laid out by the formatter, which must not change what it means.
+std::string formatted_round_trip(const isa::Module& module) {
+  SourceManager sources;
+  const auto file = sources.add("random.trek", print(module));
+  const auto formatted = format_source(sources, *file);
+  if (!formatted.ok()) return render(formatted.problems(), sources);
+  const Assembly assembly = assemble_text("formatted.trek", *formatted);
+  if (!assembly.ok()) return render(assembly.problems, assembly.sources) + *formatted;
+  const isa::EncodeOptions core = isa::EncodeOptions::core();
+  if (isa::encode(assembly.module, core) != isa::encode(module, core))
+    return "the core differs\n" + *formatted;
+  return "";
+}
+
 TEST_CASE("100 000 random modules are the same bytes after reading and writing") {
-  CHECK(first_failure(binary_round_trip) == "");
+  CHECK(first_failure(kModules, binary_round_trip) == "");
 }
 
 TEST_CASE("100 000 random modules are the same bytes and text after printing and assembling") {
-  CHECK(first_failure(text_round_trip) == "");
+  CHECK(first_failure(kModules, text_round_trip) == "");
+}
+
+TEST_CASE("formatting a disassembly does not change the module") {
+  CHECK(first_failure(kModules / 10, formatted_round_trip) == "");
 }
 
 TEST_CASE("a large random module comes back the same from bytes and from text") {
   property::RandomOptions options;
-  options.functions = 40;
-  options.instructions = 100;
-  options.depth = 6;
+  options.functions = 20;
+  options.instructions = 60;
+  options.depth = 2;
   const isa::Module module = property::random_module(1, options);
   CHECK(binary_round_trip(module) == "");
   CHECK(text_round_trip(module) == "");

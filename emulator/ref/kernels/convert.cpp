@@ -40,9 +40,8 @@ void convert_run(void* r, DType to, const void* x, DType from, int64_t n) {
       if (to == DType::f32) return convert_loop<float, From>(r, x, n);
       convert_widened<From>(r, to, x, n);
     } else {
-      with_type(to, [&](auto to_tag) {
-        convert_loop<typename decltype(to_tag)::Type, From>(r, x, n);
-      });
+      with_type(to,
+                [&](auto to_tag) { convert_loop<typename decltype(to_tag)::Type, From>(r, x, n); });
     }
   });
 }

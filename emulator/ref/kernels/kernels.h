@@ -62,7 +62,7 @@ enum class Join : uint8_t { sum, product, greatest, least };
 // any that holds the elements, and whose sums and products agree with theirs modulo 2^n.
 struct ReduceTask {
   const std::byte* x = nullptr;
-  DType dtype = DType::none;         // of x
+  DType dtype = DType::none;  // of x
   DType lane = DType::none;
   Join join = Join::sum;
   bool square = false;  // squares are reduced
@@ -153,7 +153,7 @@ struct FinishTask {
 
 // A vector times a matrix [k][n] of floats whose rows lie `stride` apart: columns [begin, end).
 struct VectorTask {
-  DType dtype = DType::none;        // of the matrix
+  DType dtype = DType::none;  // of the matrix
   DType lane = DType::none;
   const std::byte* left = nullptr;  // k elements of the lane type
   const std::byte* right = nullptr;
@@ -185,10 +185,10 @@ struct CrossEntropyRows {
   DType lane = DType::none;
   const std::byte* z = nullptr;
   const int64_t* classes = nullptr;
-  std::byte* loss = nullptr;          // per row, or null
-  std::byte* gradient = nullptr;      // like z: scratch, or the gradient where it is wanted
+  std::byte* loss = nullptr;      // per row, or null
+  std::byte* gradient = nullptr;  // like z: scratch, or the gradient where it is wanted
   bool wants_gradient = false;
-  bool mean = false;                  // the gradient is divided by `count`
+  bool mean = false;  // the gradient is divided by `count`
   int64_t count = 0;
   const std::byte* factor = nullptr;  // then multiplied by these, `factor_stride` apart; or null
   int64_t factor_stride = 0;          // 0 or 1

@@ -58,8 +58,8 @@ void optimize_as(const OptimizerTask& task, int64_t begin, int64_t end) {
       });
     }
     default: {  // the two Adams
-      const auto p = semantics::adam_parameters(real[0], real[1], real[2], real[3], real[4],
-                                                task.step);
+      const auto p =
+          semantics::adam_parameters(real[0], real[1], real[2], real[3], real[4], task.step);
       const bool decoupled = task.opcode == Opcode::Adamw;
       return each(a, begin, end, [=](int64_t i, C w, C g) {
         C m = a.m[i];

@@ -70,9 +70,10 @@ void fill_normal(const RandomTask& task, int64_t begin, int64_t end) {
     each_tile(task.key, task.offset, begin, end, [&](const uint32_t* words, int64_t at, int64_t n) {
       for (int64_t i = 0; i < n; i += 2) {
         // The partner of a last element is made all the same: it is in the same counter.
-        const uint32_t partner = i + 1 < n ? words[i + 1]
-                                           : semantics::random_word(task.key, task.offset,
-                                                                    static_cast<uint64_t>(at + i + 1));
+        const uint32_t partner =
+            i + 1 < n
+                ? words[i + 1]
+                : semantics::random_word(task.key, task.offset, static_cast<uint64_t>(at + i + 1));
         const auto pair = semantics::normal(words[i], partner, mean, deviation);
         r[at + i] = semantics::convert<T>(pair.even);
         if (i + 1 < n) r[at + i + 1] = semantics::convert<T>(pair.odd);

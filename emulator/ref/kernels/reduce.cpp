@@ -19,15 +19,19 @@ constexpr int64_t kColumns = 64;  // results worked on together
 struct Sum {
   template <class C>
   TREK_FN C join(C a, C b) {
-    if constexpr (semantics::kIsFloat<C>) return a + b;
-    else return semantics::add(a, b);
+    if constexpr (semantics::kIsFloat<C>)
+      return a + b;
+    else
+      return semantics::add(a, b);
   }
 };
 struct Product {
   template <class C>
   TREK_FN C join(C a, C b) {
-    if constexpr (semantics::kIsFloat<C>) return a * b;
-    else return semantics::mul(a, b);
+    if constexpr (semantics::kIsFloat<C>)
+      return a * b;
+    else
+      return semantics::mul(a, b);
   }
 };
 struct Greatest {
@@ -131,8 +135,7 @@ C reduce_row(const ReduceTask& task, int64_t base, int64_t t) {
   Position p = position(begin, task.rank, task.dims, task.strides);
   for (int64_t done = 0; done < n;) {
     const int64_t run = least(task.dims[last] - p.index[last], n - done);
-    const C* x =
-        enter<C>(task, base + p.offset, task.strides[last], run, buffer + done, raw.bytes);
+    const C* x = enter<C>(task, base + p.offset, task.strides[last], run, buffer + done, raw.bytes);
     if (x != buffer + done)
       __builtin_memcpy(buffer + done, x, static_cast<size_t>(run) * sizeof(C));
     advance(p, run, task.rank, task.dims, task.strides);
@@ -194,7 +197,8 @@ void reduce_range(const ReduceTask& task, int64_t begin, int64_t end) {
     const int64_t group = unit % in_tile;
     C* out = tiles + t * task.kept;
     if (!in_columns(task)) {
-      const int64_t base = position(group, task.kept_rank, task.kept_dims, task.kept_strides).offset;
+      const int64_t base =
+          position(group, task.kept_rank, task.kept_dims, task.kept_strides).offset;
       out[group] = reduce_row<J, C>(task, base, t);
       continue;
     }
@@ -204,7 +208,8 @@ void reduce_range(const ReduceTask& task, int64_t begin, int64_t end) {
     const int64_t row = group / in_row;
     const int64_t column = group % in_row * kColumns;
     const int64_t base = position(row, last, task.kept_dims, task.kept_strides).offset + column;
-    reduce_columns<J, C>(task, base, t, least(kColumns, inner - column), out + row * inner + column);
+    reduce_columns<J, C>(task, base, t, least(kColumns, inner - column),
+                         out + row * inner + column);
   }
 }
 

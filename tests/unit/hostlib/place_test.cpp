@@ -53,6 +53,15 @@ TEST_CASE("with them it is the line as it was written, without its comment") {
   CHECK(source_line(module, {0, 1}) == "  %h = mul %p, 0.5");
 }
 
+TEST_CASE("a line that does not show the instruction is replaced by the instruction's own text") {
+  Module module = sample();
+  add_source(module);
+  CHECK(written_text(module, {0, 2}) == "return");  // left out: the line is `}`
+  module.debug.sources = {"\n\n  %p{N} = matmul   {X}, @x\n  %h =  mul   %p,  0.5\n"};
+  CHECK(written_text(module, {0, 0}) == "%0 = matmul @x, @x");
+  CHECK(written_text(module, {0, 1}) == "%h = mul %p, 0.5");
+}
+
 TEST_CASE("registers have their names where these are known") {
   Module module = sample();
   module.strings.emplace_back("p");

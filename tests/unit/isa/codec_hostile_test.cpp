@@ -161,7 +161,8 @@ TEST_CASE("values that a field cannot have are refused") {
         "bad-encoding");  // a text that it says is not there
   CHECK(poked(SectionId::sources, 8, UINT32_MAX) == "bad-encoding");
   CHECK(poked(SectionId::items, 0, uint32_t{7}) == "bad-encoding");
-  CHECK(poked(SectionId::items, 24, uint32_t{1}) == "bad-encoding");
+  CHECK(poked(SectionId::items, 16, uint32_t{1}) ==
+        "bad-encoding");  // a blank line that names something
   CHECK(poked(SectionId::items, 28, uint32_t{9}) == "bad-encoding");
   CHECK(poked(SectionId::comments, 0, uint32_t{9}) == "bad-encoding");
   CHECK(poked(SectionId::comments, 4, uint32_t{99}) == "bad-encoding");

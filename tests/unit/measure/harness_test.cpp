@@ -124,9 +124,9 @@ TEST_CASE("a report holds what is needed to judge and repeat it") {
   CHECK(report.setting.command == "trek-measure ceilings --only 'a b'");
   CHECK(report.setting.date.size() == std::string("2026-11-21T12:00:00Z").size());
   const std::string json = to_json(report);
-  for (const char* part :
-       {"\"command\": \"trek-measure ceilings --only 'a b'\"", "\"cpu\":", "\"cublas\": \"13.1.0\"",
-        "\"median\":4200.5", "\"samples\":30", "\"verdict\":\"slower\"", "\"target_ratio\":0.7"}) {
+  for (const char* part : {"\"command\": \"trek-measure ceilings --only 'a b'\"", "\"cpu\":",
+                           "\"load_before\":", "\"cublas\": \"13.1.0\"", "\"median\":4200.5",
+                           "\"samples\":30", "\"verdict\":\"slower\"", "\"target_ratio\":0.7"}) {
     INFO(part);
     CHECK(json.find(part) != std::string::npos);
   }
@@ -145,6 +145,12 @@ TEST_CASE("a report that cannot be written says why") {
         "writing /nowhere/report.json: No such file or directory");
   CHECK(write_file("/dev/full", "x").error().text() ==
         "writing /dev/full: No space left on device");
+}
+
+TEST_CASE("a machine whose processors are half taken is busy") {
+  CHECK_FALSE(Load{0.9, 2}.busy());
+  CHECK(Load{1.1, 2}.busy());
+  CHECK(machine_load().processors >= 1);
 }
 
 TEST_CASE("numbers are short") {

@@ -1,9 +1,9 @@
 // The conformance files, whose expected bits come from the oracle, through plans of several devices.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "assembler/assemble.h"
 #include "tests/unit/plan/run.h"
@@ -13,6 +13,7 @@ namespace {
 
 Given given_by(const isa::Module& module, const isa::Test& test) {
   Given given;
+  given.blocks = 0;
   for (const isa::TestBinding& binding : test.given) {
     const bool is_tensor = binding.target.is(isa::RefKind::tensor);
     const uint32_t index = binding.target.index();

@@ -1,1 +1,85 @@
+// What is fused, what is not, and what is said about it.
 #include <catch2/catch.hpp>
+
+#include "tests/unit/plan/programs.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::plan::test {
+namespace {
+
+Plan plan_of(const std::string& body) {
+  return linked(assembled(".input @x f32[8,10]\n.input @w f32[10,10]\n.state @s f32[8,10]\n"
+                          ".output @y f32[8,10]\n.output @r f32[8]\n.func main() {\n" +
+                          body + "}\n"),
+                small_device(3));
+}
+
+bool says(const Plan& plan, std::string_view text) {
+  return print_fusion(plan).find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a pointwise chain becomes one node that writes its destination directly") {
+  const Plan plan = plan_of("%a = exp @x\n%b = mul %a, 2.0\n%c = neg @x\n@y = add %b, %c\n");
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.nodes[0].chain.size() == 4);
+  CHECK(plan.peak_bytes == 0);
+  CHECK(says(plan, "fused %b of mul (main:1) into add (main:3): chain"));
+}
+
+TEST_CASE("a pointwise chain becomes the tail of a matrix product") {
+  const Plan plan = plan_of("%p = matmul @x, @w\n%b = add %p, @x\n@y = tanh %b\n");
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.nodes[0].unit == Unit::matrix);
+  CHECK(plan.nodes[0].chain.size() == 2);
+  CHECK(says(plan, "fused %p of matmul (main:0) into add (main:1): tail"));
+}
+
+TEST_CASE("a pointwise chain becomes the prologue of a reduction, and another its tail") {
+  const Plan plan = plan_of("%q = mul @x, @x\n%s = sum %q, axis=1\n@r = sqrt %s\n");
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.nodes[0].unit == Unit::reduce);
+  CHECK(plan.nodes[0].prologue.size() == 1);
+  CHECK(plan.nodes[0].chain.size() == 1);
+}
+
+TEST_CASE("a value that two instructions read is kept, and it is said why") {
+  const Plan plan = plan_of("%a = exp @x\n@y = neg %a\n@s = abs %a\n");
+  CHECK(plan.nodes.size() == 3);
+  CHECK(says(plan, "not %a of exp (main:0) stays: 2 instructions read it"));
+}
+
+TEST_CASE("a producer does not move past a write to what it reads") {
+  const Plan plan = plan_of("%a = exp @s\n@s = neg @x\n@y = mul %a, 2.0\n");
+  CHECK(plan.nodes.size() == 3);
+  CHECK(says(plan, "what it reads is written in between"));
+}
+
+TEST_CASE("a matrix product does not write what other tiles of it still read") {
+  const Plan plan = plan_of("%p = matmul @s, @w\n@s = neg %p\n");
+  CHECK(plan.nodes.size() == 2);
+  CHECK(says(plan, "the destination is read by other tiles"));
+}
+
+TEST_CASE("a broadcast value is not recomputed for every element") {
+  const Plan plan = plan_of("%s = sum @x, axis=1, keep\n%l = log %s\n@y = sub @x, %l\n");
+  CHECK(plan.nodes.size() == 2);
+  CHECK(says(plan, "it is broadcast from [8,1]"));
+}
+
+TEST_CASE("two matrix products do not become one node") {
+  const Plan plan = plan_of("%p = matmul @x, @w\n%q = matmul @s, @w\n@y = add %p, %q\n");
+  CHECK(plan.nodes.size() == 2);
+  CHECK(says(plan, "the other operand is a tail already"));
+}
+
+TEST_CASE("an instruction that may trap keeps its place") {
+  const isa::Module module = assembled(
+      ".input @i i32[40]\n.output @o i32[40]\n.func main() {\n%q = div @i, @i\n@o = neg %q\n}\n");
+  const Plan plan = linked(module, small_device(2));
+  CHECK(plan.nodes.size() == 2);
+  CHECK(says(plan, "it may trap"));
+}
+
+}  // namespace trek::plan::test

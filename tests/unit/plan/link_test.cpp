@@ -1,1 +1,176 @@
+// A plan computes what its module says, whatever the device, the order and the fusion.
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "isa/verifier.h"
+#include "tests/property/random_module.h"
+#include "tests/unit/plan/programs.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::plan::test {
+namespace {
+
+// One processor and one tile per instruction, nothing fused: the instructions one after another.
+Device plain_device() {
+  Device device;
+  device.name = "plain";
+  device.processors = 1;
+  device.matrix_rows = device.matrix_columns = device.chunk = int64_t{1} << 30;
+  return device;
+}
+
+void expect_same_everywhere(const isa::Module& module) {
+  const Plan plain = linked(module, plain_device(), false);
+  REQUIRE(errors_of(plain) == "");
+  const Outcome want = run(module, plain, 1);
+  REQUIRE(want.failure == "");
+  for (const int processors : {1, 2, 7, 40})
+    for (const bool fuse : {true, false}) {
+      const Plan plan = linked(module, small_device(processors), fuse);
+      REQUIRE(errors_of(plan) == "");
+      for (uint64_t seed = 1; seed <= 4; ++seed) {
+        INFO(processors << " processors, order " << seed << (fuse ? ", fused" : ""));
+        const Outcome got = run(module, plan, seed);
+        REQUIRE(got.failure == "");
+        CHECK(got.trap == want.trap);
+        CHECK(got.tensors == want.tensors);
+        CHECK((got.emitted == want.emitted || !want.trap.empty()));
+      }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a training loop gives the same bits on every device, in every order, fused or not") {
+  expect_same_everywhere(assembled(kTraining));
+}
+
+TEST_CASE("carried values, branches, whiles and calls give the same bits everywhere") {
+  expect_same_everywhere(assembled(kControl));
+}
+
+TEST_CASE("a loop may make no trip, and a branch not be taken") {
+  expect_same_everywhere(assembled(R"(
+.param $n i64 = 0
+.state @s f32[64] = iota(axis=0)
+.output @y f32[64]
+.func main() {
+  %r = loop $i = 0 until $n carry %a = @s {
+    %b = exp %a
+    @s = mul %b, 2.0
+    yield %b
+  }
+  $none = eq $n, 7
+  if $none {
+    @s = fill 9.0, shape=[64], to=f32
+  }
+  @y = add %r, @s
+}
+)"));
+}
+
+TEST_CASE("the earliest trap in program order is reported, with its lowest element") {
+  const isa::Module module = assembled(R"(
+.state @x i32[200] = iota(axis=0)
+.state @d i32[200] = iota(axis=0, start=150, step=-1)
+.output @y i32[200]
+.func main() {
+  loop $i = 0 until 3 {
+    %q = div @x, @d
+    @y = add %q, 1
+  }
+  trap "too late"
+}
+)");
+  for (const int processors : {1, 5, 13})
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+      const Plan plan = linked(module, small_device(processors));
+      const uint32_t main =
+          static_cast<uint32_t>(module.find_function("main") - module.functions.data());
+      CHECK(run(module, plan, seed).trap ==
+            fmt::format("divide-by-zero at {}:1 element 150", main));
+    }
+}
+
+TEST_CASE("random modules give the same bits on every device and in every order") {
+  property::RandomOptions options;
+  options.executable = true;
+  options.debug = false;
+  options.tests = false;
+  options.elements = 100;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    INFO("seed " << seed);
+    const isa::Module module = property::random_module(seed, options);
+    REQUIRE(isa::verify(module).empty());
+    const Plan plain = linked(module, plain_device(), false);
+    REQUIRE(errors_of(plain) == "");
+    const Outcome want = run(module, plain, 1);
+    REQUIRE(want.failure == "");
+    for (const int processors : {2, 9}) {
+      const Plan plan = linked(module, small_device(processors));
+      REQUIRE(errors_of(plan) == "");
+      const Outcome got = run(module, plan, seed);
+      REQUIRE(got.failure == "");
+      CHECK(got.trap == want.trap);
+      CHECK(got.tensors == want.tensors);
+    }
+  }
+}
+
+TEST_CASE("registers lie within a tenth of the lower bound") {
+  for (const char* text : {kTraining, kControl}) {
+    const Plan plan = linked(assembled(text), small_device(4));
+    CHECK(plan.lower_bound > 0);
+    CHECK(plan.peak_bytes >= plan.lower_bound);
+    CHECK(plan.peak_bytes * 10 <= plan.lower_bound * 11);
+  }
+}
+
+TEST_CASE("a reshape and a copy of what is not written meanwhile cost no task") {
+  const Plan plan = linked(assembled(R"(
+.input @x f32[4,6]
+.output @y f32[24]
+.func main() {
+  %c = copy @x
+  %r = reshape %c, shape=[24]
+  @y = exp %r
+}
+)"),
+                           small_device(2));
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.buffers[plan.view(plan.nodes[0].operands[0].index).buffer].name == "@x");
+}
+
+TEST_CASE("a copy of a tensor that is written before the copy is read stays a copy") {
+  const isa::Module module = assembled(R"(
+.state @s f32[20] = iota(axis=0)
+.output @y f32[20]
+.func main() {
+  %old = copy @s
+  @s = fill 7.0, shape=[20], to=f32
+  @y = exp %old
+}
+)");
+  const Plan plan = linked(module, small_device(2));
+  CHECK(plan.nodes.size() == 3);
+  expect_same_everywhere(module);
+}
+
+TEST_CASE("a program that needs more memory than the device has is refused with both numbers") {
+  Device device = small_device(2);
+  device.memory_bytes = 1000;
+  const auto plan = link(assembled(kTraining), device, {});
+  REQUIRE(!plan.ok());
+  CHECK(plan.problems()[0].message.find("small2 has 1000") != std::string::npos);
+}
+
+TEST_CASE("a plan is printed with its memory, regions, nodes, waits and signals") {
+  const std::string text = print_plan(linked(assembled(kTraining), small_device(3)));
+  for (const char* part : {"plan for small3: 3 processors", "registers", "region 1 loop", "matrix:",
+                           "@w1 f32[12,16]", "immutable", "wait c", "signal c", "control"}) {
+    INFO(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace trek::plan::test

@@ -1,10 +1,10 @@
 #include "tests/unit/plan/run.h"
 
-#include <fmt/format.h>
-
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "assembler/assemble.h"
 #include "isa/convert.h"
@@ -91,9 +91,10 @@ Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, co
   options.order_seed = order_seed;
   options.task_limit = 2'000'000;
   int blocks = 0;
-  options.next = [&blocks](uint32_t, std::span<std::byte> block) {
-    if (++blocks > 3) return false;
-    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::byte>((i + static_cast<size_t>(blocks)) % 3 == 0);
+  options.next = [&](uint32_t, std::span<std::byte> block) {
+    if (++blocks > given.blocks) return false;
+    for (size_t i = 0; i < block.size(); ++i)
+      block[i] = static_cast<std::byte>((i + static_cast<size_t>(blocks)) % 3 == 0);
     return true;
   };
   std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes));
@@ -118,8 +119,9 @@ Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, co
   outcome.emitted = result.emitted;
   for (EmittedValue& value : outcome.emitted) make_nans_one(value.type.dtype, value.bytes);
   if (result.trap) {
-    outcome.trap = fmt::format("{} at {}:{} element {}", isa::name(result.trap->code), result.trap->function,
-                               result.trap->instruction, result.trap->element);
+    outcome.trap =
+        fmt::format("{} at {}:{} element {}", isa::name(result.trap->code), result.trap->function,
+                    result.trap->instruction, result.trap->element);
     return outcome;  // memory is not defined
   }
   for (uint32_t i = 0; i < module.tensors.size(); ++i) {

@@ -21,7 +21,7 @@ isa::Module assembled(const std::string& text);
 Plan linked(const isa::Module& module, const Device& device, bool fuse = true);
 // The errors of check_plan as one text, "" for none.
 std::string errors_of(const Plan& plan);
-// The node whose printed line has `text`; fails the test where there is not exactly one.
+// The one node of an instruction, or that ends in it; fails the test where there is not exactly one.
 uint32_t node_of(const Plan& plan, isa::Opcode opcode);
 
 // Everything that a run leaves: module tensors (NaNs made one), emitted values, the trap.
@@ -33,14 +33,16 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// Bytes of tensors and params that replace what the module gives.
+// What replaces the bytes that the module gives, and how many blocks a stream has.
 struct Given {
+  int blocks = 3;
   std::map<uint32_t, std::vector<std::byte>> tensors;
   std::map<uint32_t, std::vector<std::byte>> params;
 };
 
 // Initialises as the module says, through its own initialisers' plan, and runs main.
-Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, const Given& given = {});
+Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed,
+            const Given& given = {});
 
 // Bytes with every NaN made one value.
 void make_nans_one(isa::DType dtype, std::vector<std::byte>& bytes);

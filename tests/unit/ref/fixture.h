@@ -48,7 +48,8 @@ struct Fixture {
 
   // Appends an instruction; its first result.
   Ref add(Opcode opcode, std::initializer_list<Ref> operands,
-          std::initializer_list<Ref> attributes = {}, std::initializer_list<Ref> destinations = {}) {
+          std::initializer_list<Ref> attributes = {},
+          std::initializer_list<Ref> destinations = {}) {
     const auto fault = build.add(opcode, operands, attributes, destinations);
     INFO(isa::info(opcode).mnemonic << ": " << (fault ? fault->message : ""));
     REQUIRE_FALSE(fault);
@@ -79,14 +80,11 @@ struct Fixture {
     REQUIRE(result.outcome == Outcome::done);
   }
 
-  const Type& type(Ref tensor) const {
-    return module.types[module.tensors[tensor.index()].type];
-  }
+  const Type& type(Ref tensor) const { return module.types[module.tensors[tensor.index()].type]; }
   template <class T>
   void bind(Ref tensor, const std::vector<T>& values) {
     if (!program) must_load();
-    const auto problems =
-        program->bind(tensor.index(), std::as_bytes(std::span<const T>(values)));
+    const auto problems = program->bind(tensor.index(), std::as_bytes(std::span<const T>(values)));
     INFO((problems.empty() ? "" : problems[0].message));
     REQUIRE(problems.empty());
   }
@@ -121,7 +119,8 @@ struct Fixture {
       if (isa::is_real(dtype)) {
         values.push_back(isa::bits_to_double(dtype, bits));
       } else {
-        const int shift = isa::kind(dtype) == isa::DTypeKind::sint ? 64 - 8 * static_cast<int>(size) : 0;
+        const int shift =
+            isa::kind(dtype) == isa::DTypeKind::sint ? 64 - 8 * static_cast<int>(size) : 0;
         values.push_back(static_cast<double>(static_cast<int64_t>(bits << shift) >> shift));
       }
     }
@@ -137,7 +136,8 @@ inline std::vector<float> noise(size_t n, uint64_t seed) {
   for (float& value : values) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const auto bits = static_cast<uint32_t>(state >> 33);
-    value = (static_cast<float>(bits % 4096) - 2048.0f) / static_cast<float>(1u << (bits >> 12 & 15));
+    value =
+        (static_cast<float>(bits % 4096) - 2048.0f) / static_cast<float>(1u << (bits >> 12 & 15));
   }
   return values;
 }

@@ -37,7 +37,8 @@ void check_product(Size size, bool ta, bool tb, int64_t batch) {
                    vb[static_cast<size_t>(tb ? column * k + p : p * n + column)]);
         const float want = dot.finish();
         const float is = got[static_cast<size_t>((i * m + row) * n + column)];
-        if (is != want) FAIL("[" << i << "," << row << "," << column << "]: " << is << ", not " << want);
+        if (is != want)
+          FAIL("[" << i << "," << row << "," << column << "]: " << is << ", not " << want);
       }
 }
 
@@ -66,15 +67,18 @@ TEST_CASE("the plain dot order is the one that the ISA states") {
 TEST_CASE("products of every layout are dot products in the dot order") {
   const bool ta = GENERATE(false, true);
   const bool tb = GENERATE(false, true);
-  for (const Size& size : {Size{1, 1, 1}, Size{1, 33, 65}, Size{33, 1, 65}, Size{7, 5, 130},
-                           Size{13, 16, 64}, Size{14, 32, 63}, Size{29, 100, 200}, Size{70, 49, 17}})
+  for (const Size& size :
+       {Size{1, 1, 1}, Size{1, 33, 65}, Size{33, 1, 65}, Size{7, 5, 130}, Size{13, 16, 64},
+        Size{14, 32, 63}, Size{29, 100, 200}, Size{70, 49, 17}})
     check_product(size, ta, tb, 1);
   check_product({5, 9, 4100}, ta, tb, 1);
   check_product({1, 40, 8300}, ta, tb, 1);
   check_product({6, 7, 70}, ta, tb, 3);
 }
 
-TEST_CASE("a large product is the same whichever thread made it") { check_product({300, 170, 260}, false, false, 1); }
+TEST_CASE("a large product is the same whichever thread made it") {
+  check_product({300, 170, 260}, false, false, 1);
+}
 
 TEST_CASE("no products at all give +0, then bias and tail") {
   Fixture f;
@@ -101,7 +105,8 @@ TEST_CASE("scale, bias and tail follow in the accumulator's type, rounded once")
   f.build.begin_function("main");
   const Ref half = f.build.real(DType::f32, 0.5);
   f.add(Opcode::Matmul, {a, b, bias}, {Ref{}, Ref{}, half}, {narrow});
-  f.add(Opcode::Matmul, {a, b, bias}, {Ref{}, Ref{}, half, Ref{}, Fixture::dtype(DType::f32)}, {wide});
+  f.add(Opcode::Matmul, {a, b, bias}, {Ref{}, Ref{}, half, Ref{}, Fixture::dtype(DType::f32)},
+        {wide});
   f.build.end_function();
   f.bind_reals(a, {256, 1});
   f.bind_reals(b, {1, 2, 1, 1});
@@ -146,5 +151,6 @@ TEST_CASE("leading axes of both operands and of the bias broadcast") {
   f.bind_reals(b, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   f.bind_reals(bias, {0, 1000});
   f.must_run();
-  CHECK(f.read_reals(y) == std::vector<double>{31, 42, 75, 86, 119, 130, 1062, 1084, 1150, 1172, 1238, 1260});
+  CHECK(f.read_reals(y) ==
+        std::vector<double>{31, 42, 75, 86, 119, 130, 1062, 1084, 1150, 1172, 1238, 1260});
 }

@@ -1,9 +1,10 @@
 // Reductions and orders: the engine against the plain statement of the reduction order, and small cases
 // by hand.
+#include "isa/semantics/reduce.h"
+
 #include <cmath>
 #include <numeric>
 
-#include "isa/semantics/reduce.h"
 #include "tests/unit/ref/fixture.h"
 
 using namespace trek;
@@ -234,8 +235,11 @@ TEST_CASE("long lines sort as short ones do") {
   std::iota(want.begin(), want.end(), 0);
   const auto rank = [&](int64_t i) {
     const float v = values[static_cast<size_t>(i)];
-    return std::isnan(v) ? 1e30 : v == 0 ? (std::signbit(v) ? -1e-30 : 0.0) : static_cast<double>(v);
+    return std::isnan(v) ? 1e30
+           : v == 0      ? (std::signbit(v) ? -1e-30 : 0.0)
+                         : static_cast<double>(v);
   };
-  std::stable_sort(want.begin(), want.end(), [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
+  std::stable_sort(want.begin(), want.end(),
+                   [&](int64_t a, int64_t b) { return rank(a) < rank(b); });
   CHECK(f.read<int64_t>(y) == want);
 }

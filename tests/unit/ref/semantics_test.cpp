@@ -55,9 +55,10 @@ void narrows_as_isa(DType dtype) {
     const double next = trek::isa::bits_to_double(dtype, bits + 1);
     if (std::isnan(x)) continue;
     const double middle = std::isfinite(next) ? (x + next) / 2 : x * 1.01;
-    for (const double y : {x, middle, std::nextafter(middle, 0.0), std::nextafter(middle, HUGE_VAL),
-                           static_cast<double>(std::nextafterf(static_cast<float>(middle), 0.0f)),
-                           static_cast<double>(std::nextafterf(static_cast<float>(middle), HUGE_VALF))})
+    for (const double y :
+         {x, middle, std::nextafter(middle, 0.0), std::nextafter(middle, HUGE_VAL),
+          static_cast<double>(std::nextafterf(static_cast<float>(middle), 0.0f)),
+          static_cast<double>(std::nextafterf(static_cast<float>(middle), HUGE_VALF))})
       check(y);
   }
   for (const double y : {1e-300, 1e-45, 65519.999, 65520.0, 448.0, 464.0, 464.0001, 480.0, 61440.0,
@@ -114,8 +115,10 @@ TEST_CASE("floats become integers truncated and saturated, NaN 0") {
 TEST_CASE("integers wrap, and divide as the table says") {
   CHECK(add<int8_t>(127, 1) == -128);
   CHECK(mul<uint16_t>(65535, 65535) == 1);
-  CHECK(mul<int32_t>(std::numeric_limits<int32_t>::min(), -1) == std::numeric_limits<int32_t>::min());
-  CHECK(div<int64_t>(std::numeric_limits<int64_t>::min(), -1) == std::numeric_limits<int64_t>::min());
+  CHECK(mul<int32_t>(std::numeric_limits<int32_t>::min(), -1) ==
+        std::numeric_limits<int32_t>::min());
+  CHECK(div<int64_t>(std::numeric_limits<int64_t>::min(), -1) ==
+        std::numeric_limits<int64_t>::min());
   CHECK(abs<int16_t>(-32768) == -32768);
   for (int x = -128; x < 128; ++x)
     for (int y = -128; y < 128; ++y) {

@@ -1,0 +1,68 @@
+// Results as people and programs read them: figures and comparisons with everything that is needed to
+// judge them and to repeat them (hardware, driver, versions, date, command, revision).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/measure/harness.h"
+
+namespace trek::measure {
+
+// One measured quantity.
+struct Figure {
+  std::string name;  // "copy by kernel, 1024 MiB"
+  std::string unit;  // "GB/s"
+  Estimate value;    // in that unit
+};
+
+struct NamedComparison {
+  std::string name;   // "matmul f32 1024x1024x1024, 1 thread"
+  std::string ours;   // "ref strict"
+  std::string rival;  // "oneDNN 2.6.3"
+  Comparison result;
+  double target = 0;  // the ratio rival ÷ ours that is asked for; 0: none
+};
+
+// What was measured where, with what.
+struct Setting {
+  std::string program;   // "trek-measure"
+  std::string command;   // the command line
+  std::string date;      // UTC, "2026-11-21T12:00:00Z"
+  std::string revision;  // of the source tree, "" where not known
+  std::vector<std::pair<std::string, std::string>> hardware;  // "cpu" -> "..."
+  std::vector<std::pair<std::string, std::string>> versions;  // "cublas" -> "13.1.0"
+};
+
+// Date, command, processor and operating system; the revision from $TREK_REVISION, or from git where the
+// current folder is a checkout.
+Setting describe_setting(const std::string& program, int argc, const char* const* argv);
+
+// Programs that ran here in the last minute, on average, beside how many processors there are: where
+// the first is not far below the second, times are of the neighbours too.
+struct Load {
+  double running = 0;
+  unsigned processors = 1;
+  bool busy() const { return running > 0.5 * processors; }
+};
+Load machine_load();
+
+struct Report {
+  Setting setting;
+  std::vector<Figure> figures;
+  std::vector<NamedComparison> comparisons;
+};
+
+// "4.2", "0.94", "788": four significant digits at most.
+std::string short_number(double value);
+// One line each, for a terminal.
+std::string text(const Figure& figure);
+std::string text(const NamedComparison& comparison);
+// The whole report.
+std::string to_json(const Report& report);
+
+// Writes the file or says why it could not be written completely.
+Status write_file(const std::string& path, const std::string& bytes);
+
+}  // namespace trek::measure

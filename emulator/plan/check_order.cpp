@@ -1,0 +1,277 @@
+// Whether conflicting tasks are ordered.
+//
+// before(c) is the set of tasks that have certainly passed when c begins: executed, or not to be executed
+// in this trip. It grows along a queue, through waits and through decisions; what a predecessor knew
+// counts only where its region is executed whenever c's is. For the step from one trip of a loop to the
+// next there is a second set, of tasks of the trip before. The sets are bits, worked out for a block of
+// tasks at a time so that large plans fit in memory.
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "emulator/plan/check.h"
+
+namespace trek::plan {
+namespace {
+
+constexpr size_t kBitsAtOnce = size_t{1} << 29;
+
+struct Conflict {
+  uint32_t first = 0;  // in program order
+  uint32_t second = 0;
+};
+
+class Order {
+ public:
+  Order(const Plan& plan, PlanErrors& errors);
+  void run();
+
+ private:
+  using Bits = std::vector<uint64_t>;
+  bool has_cycle();
+  void check_first_trips();
+  void find_conflicts();
+  void work_out_before();
+  void work_out_previous(uint32_t loop, std::vector<Bits>& sets) const;
+  void check_block();
+  void check_loop(uint32_t loop);
+  void join(Bits& into, const Bits& from) const {
+    for (size_t i = 0; i < into.size(); ++i) into[i] |= from[i];
+  }
+  void set(Bits& bits, uint32_t task) const {
+    if (task >= block_ && task < block_ + width_)
+      bits[(task - block_) / 64] |= uint64_t{1} << (task - block_) % 64;
+  }
+  bool has(const Bits& bits, uint32_t task) const {
+    return (bits[(task - block_) / 64] >> (task - block_) % 64 & 1) != 0;
+  }
+  bool sure(uint32_t earlier, uint32_t later) const {
+    return plan_.encloses(plan_.tasks[earlier].region, plan_.tasks[later].region);
+  }
+  // Calls f with the first task of every decision that was made for `task` within region `outer`.
+  template <typename F>
+  void each_decision(uint32_t task, uint32_t outer, F&& f) const {
+    for (uint32_t r = plan_.tasks[task].region; r != outer && r != kNone;
+         r = plan_.regions[r].parent)
+      if (plan_.regions[r].decision != kNone) f(plan_.nodes[plan_.regions[r].decision].first_task);
+  }
+  std::string describe(uint32_t task) const {
+    return fmt::format("t{} ({})", task,
+                       isa::info(plan_.nodes[plan_.tasks[task].node].opcode).mnemonic);
+  }
+
+  const Plan& plan_;
+  PlanErrors& errors_;
+  std::vector<uint32_t> previous_;                // per task: the one before it on its queue
+  std::vector<std::vector<uint32_t>> producers_;  // per counter
+  std::vector<Conflict> conflicts_;
+  uint32_t block_ = 0;
+  uint32_t width_ = 0;
+  std::vector<Bits> before_;
+};
+
+Order::Order(const Plan& plan, PlanErrors& errors)
+    : plan_(plan),
+      errors_(errors),
+      previous_(plan.tasks.size(), kNone),
+      producers_(plan.counters.size()) {
+  std::vector<uint32_t> last(static_cast<size_t>(plan.device.processors) + 1, kNone);
+  for (uint32_t i = 0; i < plan.tasks.size(); ++i) {
+    previous_[i] = std::exchange(last[plan.tasks[i].processor], i);
+    for (uint32_t counter : plan.signals_of(plan.tasks[i])) producers_[counter].push_back(i);
+  }
+}
+
+// Queues and the waits within a trip make a graph; all of it can be put in an order, or there is a circle.
+bool Order::has_cycle() {
+  const size_t n = plan_.tasks.size();
+  std::vector<std::vector<uint32_t>> next(n);
+  std::vector<uint32_t> open(n, 0);
+  const auto edge = [&](uint32_t from, uint32_t to) {
+    next[from].push_back(to);
+    ++open[to];
+  };
+  for (uint32_t i = 0; i < n; ++i) {
+    if (previous_[i] != kNone) edge(previous_[i], i);
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
+      for (uint32_t producer : producers_[wait.counter])
+        if (wait.delta == 0 && (producer < i || sure(producer, i))) edge(producer, i);
+    each_decision(i, 0, [&](uint32_t decider) { edge(decider, i); });
+  }
+  std::vector<uint32_t> ready;
+  for (uint32_t i = 0; i < n; ++i)
+    if (open[i] == 0) ready.push_back(i);
+  size_t done = 0;
+  while (!ready.empty()) {
+    const uint32_t task = ready.back();
+    ready.pop_back();
+    ++done;
+    for (uint32_t to : next[task])
+      if (--open[to] == 0) ready.push_back(to);
+  }
+  if (done == n) return false;
+  const auto stuck =
+      std::find_if(open.begin(), open.end(), [](uint32_t count) { return count > 0; });
+  errors_.add(fmt::format("{} of {} tasks wait for each other in a circle, {} among them", n - done,
+                          n, describe(static_cast<uint32_t>(stuck - open.begin()))));
+  return true;
+}
+
+// A wait that is polled on a loop's first trip only must be for tasks before that loop, by a task that
+// every first trip executes.
+void Order::check_first_trips() {
+  for (uint32_t i = 0; i < plan_.tasks.size(); ++i)
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i])) {
+      if (!wait.first_trip) continue;
+      uint32_t loop = plan_.tasks[i].region;
+      if (plan_.regions[loop].kind == RegionKind::rest) loop = plan_.regions[loop].parent;
+      const auto& producers = producers_[wait.counter];
+      const bool good = plan_.regions[loop].is_loop() && wait.delta == 0 &&
+                        std::all_of(producers.begin(), producers.end(),
+                                    [&](uint32_t p) { return p < plan_.regions[loop].first_task; });
+      if (!good)
+        errors_.add(
+            fmt::format("{} polls counter {} once, and needs it again", describe(i), wait.counter));
+    }
+}
+
+void Order::find_conflicts() {
+  struct Access {
+    uint32_t task;
+    uint32_t box;
+  };
+  std::vector<Access> order;
+  for (uint32_t i = 0; i < plan_.tasks.size(); ++i)
+    for (uint32_t b = 0; b < plan_.tasks[i].boxes; ++b) {
+      const uint32_t box = plan_.tasks[i].first_box + b;
+      if (!plan_.boxes[box].empty()) order.push_back({i, box});
+    }
+  std::sort(order.begin(), order.end(), [&](const Access& a, const Access& b) {
+    return plan_.boxes[a.box].begin < plan_.boxes[b.box].begin;
+  });
+  std::vector<Access> reads;
+  std::vector<Access> writes;
+  for (const Access& access : order) {
+    const Box& box = plan_.boxes[access.box];
+    const auto ended = [&](const Access& a) { return plan_.boxes[a.box].end() <= box.begin; };
+    const auto meet = [&](std::vector<Access>& others) {
+      std::erase_if(others, ended);
+      for (const Access& other : others)
+        if (other.task != access.task && overlap(box, plan_.boxes[other.box]))
+          conflicts_.push_back(
+              {std::min(access.task, other.task), std::max(access.task, other.task)});
+    };
+    meet(writes);
+    if (box.write) meet(reads);
+    (box.write ? writes : reads).push_back(access);
+  }
+  const auto less = [](const Conflict& a, const Conflict& b) {
+    return std::pair(a.second, a.first) < std::pair(b.second, b.first);
+  };
+  std::sort(conflicts_.begin(), conflicts_.end(), less);
+  const auto same = [](const Conflict& a, const Conflict& b) {
+    return a.first == b.first && a.second == b.second;
+  };
+  conflicts_.erase(std::unique(conflicts_.begin(), conflicts_.end(), same), conflicts_.end());
+}
+
+void Order::work_out_before() {
+  before_.assign(plan_.tasks.size(), Bits((width_ + 63) / 64, 0));
+  for (uint32_t i = 0; i < plan_.tasks.size(); ++i) {
+    Bits& mine = before_[i];
+    const auto after = [&](uint32_t task) {
+      set(mine, task);
+      if (sure(task, i)) join(mine, before_[task]);
+    };
+    for (uint32_t p = previous_[i]; p != kNone; p = previous_[p]) {
+      after(p);
+      if (sure(p, i)) break;  // it knows all that came before it
+    }
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
+      for (uint32_t producer : producers_[wait.counter])
+        if (wait.delta == 0 && producer < i) after(producer);
+    each_decision(i, 0, after);
+  }
+}
+
+// For every task of a loop's body: tasks of the body that have certainly passed in the trip before.
+void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
+  const Region& body = plan_.regions[loop];
+  const uint32_t first = body.first_task;
+  sets.assign(body.end_task - first, Bits((width_ + 63) / 64, 0));
+  // What a queue's own order gives: all its tasks of that trip, and what the last certain one knew.
+  std::vector<Bits> queues(static_cast<size_t>(plan_.device.processors) + 1,
+                           Bits((width_ + 63) / 64, 0));
+  for (uint32_t i = first; i < body.end_task; ++i) {
+    Bits& queue = queues[plan_.tasks[i].processor];
+    set(queue, i);
+    if (plan_.tasks[i].region == loop) join(queue, before_[i]);
+  }
+  for (uint32_t i = first; i < body.end_task; ++i) {
+    Bits& mine = sets[i - first];
+    join(mine, queues[plan_.tasks[i].processor]);
+    for (uint32_t p = previous_[i]; p != kNone && p >= first; p = previous_[p])
+      if (sure(p, i)) {
+        join(mine, sets[p - first]);
+        break;
+      }
+    const auto after = [&](uint32_t task) {
+      if (task < first || task >= body.end_task) return;
+      set(mine, task);
+      if (task < i && sure(task, i)) join(mine, sets[task - first]);
+    };
+    each_decision(i, loop, after);
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
+      for (uint32_t producer : producers_[wait.counter]) {
+        if (producer < first || producer >= body.end_task) continue;
+        set(mine, producer);
+        if (wait.delta == 0)
+          after(producer);
+        else if (plan_.tasks[producer].region == loop)
+          join(mine, before_[producer]);
+      }
+  }
+}
+
+void Order::check_loop(uint32_t loop) {
+  const Region& body = plan_.regions[loop];
+  std::vector<Bits> sets;
+  work_out_previous(loop, sets);
+  for (const Conflict& conflict : conflicts_) {
+    const auto [early, late] = conflict;
+    if (early < body.first_task || late >= body.end_task || late < block_ ||
+        late >= block_ + width_)
+      continue;
+    if (!has(sets[early - body.first_task], late))
+      errors_.add(fmt::format("{} does not wait for {} of the trip before (region {})",
+                              describe(early), describe(late), loop));
+  }
+}
+
+void Order::check_block() {
+  work_out_before();
+  for (const Conflict& conflict : conflicts_)
+    if (conflict.first >= block_ && conflict.first < block_ + width_ &&
+        !has(before_[conflict.second], conflict.first))
+      errors_.add(fmt::format("{} does not wait for {}, with which it shares memory",
+                              describe(conflict.second), describe(conflict.first)));
+  for (uint32_t r = 0; r < plan_.regions.size(); ++r)
+    if (plan_.regions[r].is_loop()) check_loop(r);
+}
+
+void Order::run() {
+  if (has_cycle()) return;
+  check_first_trips();
+  find_conflicts();
+  const auto n = static_cast<uint32_t>(plan_.tasks.size());
+  width_ = static_cast<uint32_t>(std::max<size_t>(64, kBitsAtOnce / (n + 1) / 64 * 64));
+  width_ = std::min(width_, n);
+  for (block_ = 0; block_ < n; block_ += width_) check_block();
+}
+
+}  // namespace
+
+void check_order(const Plan& plan, PlanErrors& errors) { Order(plan, errors).run(); }
+
+}  // namespace trek::plan

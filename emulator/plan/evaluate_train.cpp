@@ -1,0 +1,254 @@
+// Matrix products, optimizers and random numbers.
+#include "emulator/plan/evaluate.h"
+#include "isa/semantics/dot.h"
+#include "isa/semantics/elements.h"
+#include "isa/semantics/optimizer.h"
+#include "isa/semantics/random.h"
+#include "isa/semantics/reduce.h"
+
+namespace trek::plan {
+namespace {
+
+using isa::DType;
+using isa::Opcode;
+using isa::TrapCode;
+
+// A dot product in the accumulator's type A.
+template <typename A>
+class Accumulator {
+ public:
+  void push(A a, A b) {
+    if constexpr (semantics::kIsFloat<A>)
+      dot_.push(a, b);
+    else
+      sum_ = semantics::add(sum_, semantics::mul(a, b));
+  }
+  A finish() {
+    if constexpr (semantics::kIsFloat<A>)
+      return dot_.finish();
+    else
+      return sum_;
+  }
+
+ private:
+  struct Nothing {};
+  std::conditional_t<semantics::kIsFloat<A>,
+                     semantics::Dot<std::conditional_t<semantics::kIsFloat<A>, A, float>>, Nothing>
+      dot_;
+  A sum_{};
+};
+
+template <typename A>
+DType accumulator_type() {
+  if (sizeof(A) == 8) return semantics::kIsFloat<A> ? DType::f64 : DType::i64;
+  return semantics::kIsFloat<A> ? DType::f32 : DType::i32;
+}
+
+// The element of a batched matrix operand at (row, column) of the matrix that `batch` of the result reads.
+int64_t matrix_element(const isa::Shape& shape, const isa::Shape& out, int64_t batch, int64_t row,
+                       int64_t column) {
+  const int rank = shape.rank();
+  const isa::Shape batches(out.dims().first(static_cast<size_t>(out.rank() - 2)));
+  const isa::Shape mine(shape.dims().first(static_cast<size_t>(rank - 2)));
+  return (broadcast_index(batches, mine, batch) * shape[rank - 2] + row) * shape[rank - 1] + column;
+}
+
+template <typename A>
+void matmul(Work& work) {
+  const MatrixShape shape = matrix_shape(work.node);
+  const MatrixTiles tiles = matrix_tiles(work.plan.device, shape);
+  const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
+  const isa::Shape& out = work.node.main_type.shape;
+  const isa::Type& a = work.type(0);
+  const isa::Type& b = work.type(1);
+  const bool has_bias = work.node.own_operands > 2 && work.node.operands[2];
+  const Attribute& scale = attribute(work.node, "scale");
+  const Attribute& tail = attribute(work.node, "tail");
+  const DType type = accumulator_type<A>();
+  for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
+    for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
+      Accumulator<A> dot;
+      for (int64_t k = 0; k < shape.k; ++k) {
+        const int64_t at =
+            matrix_element(a.shape, out, tile.batch, shape.ta ? k : m, shape.ta ? m : k);
+        const int64_t bt =
+            matrix_element(b.shape, out, tile.batch, shape.tb ? n : k, shape.tb ? k : n);
+        dot.push(value_as<A>(a.dtype, work.operand(0, at)),
+                 value_as<A>(b.dtype, work.operand(1, bt)));
+      }
+      A value = dot.finish();
+      const int64_t index = (tile.batch * shape.m + m) * shape.n + n;
+      if (scale.given) value = semantics::mul(value, work.real<A>("scale"));
+      if (has_bias) {
+        const isa::Type& bias = work.type(2);
+        const uint64_t bits = work.operand(2, broadcast_index(out, bias.shape, index));
+        value = semantics::add(value, value_as<A>(bias.dtype, bits));
+      }
+      uint64_t bits = pack(value);
+      if (tail.given) {
+        MicroStep step;
+        step.opcode = static_cast<Opcode>(tail.items[0].index);
+        step.from = step.to = type;
+        step.inputs[0].from = MicroStep::From::main;
+        bits = work.run({step}, out, index, bits, nullptr);
+      }
+      work.give(0, index, cast_bits(type, work.node.main_type.dtype, bits));
+    }
+}
+
+template <typename C>
+Faulted optimize(Work& work) {
+  const Opcode opcode = work.node.opcode;
+  const size_t g = work.node.own_operands - 1;
+  const DType type = work.type(0).dtype;
+  const bool is_adam = opcode == Opcode::Adam || opcode == Opcode::Adamw;
+  semantics::AdamParameters<C> adam{};
+  if (is_adam) {
+    const int64_t step = work.integer("step");
+    if (step < 1) return Fault{TrapCode::InvalidArgument, -1};
+    adam = semantics::adam_parameters<C>(work.real<C>("lr"), work.real<C>("beta1"),
+                                         work.real<C>("beta2"), work.real<C>("eps"),
+                                         work.real<C>("weight_decay"), step);
+  }
+  const C lr = work.real<C>("lr");
+  const C decay = work.real<C>("weight_decay");
+  for (int64_t i = work.task.first; i < work.task.first + work.task.count; ++i) {
+    const auto value = [&](size_t operand) {
+      return value_as<C>(work.type(operand).dtype, work.operand(operand, i));
+    };
+    const auto write = [&](size_t operand, C x) {
+      work.write(work.node.operands[operand].index, i,
+                 cast_bits(isa::compute_type(type), work.type(operand).dtype, pack(x)));
+    };
+    C w = value(0);
+    const C gradient = value(g);
+    C first = g > 1 ? value(1) : C(0);
+    C second = g > 2 ? value(2) : C(0);
+    switch (opcode) {
+      case Opcode::Sgd:
+        w = semantics::sgd<C>({lr, decay}, w, gradient);
+        break;
+      case Opcode::SgdMomentum:
+        w = semantics::sgd_momentum<C>(
+            {lr, work.real<C>("momentum"), decay, flag(work.node, "nesterov")}, w, first, gradient);
+        break;
+      case Opcode::Adam:
+        w = semantics::adam(adam, w, first, second, gradient);
+        break;
+      case Opcode::Adamw:
+        w = semantics::adamw(adam, w, first, second, gradient);
+        break;
+      default:
+        w = semantics::rmsprop<C>({lr, work.real<C>("decay"), work.real<C>("eps"), decay}, w, first,
+                                  gradient);
+        break;
+    }
+    write(0, w);
+    if (g > 1) write(1, first);
+    if (g > 2) write(2, second);
+  }
+  return std::nullopt;
+}
+
+template <typename C>
+Faulted clip_norm(Work& work) {
+  const DType type = work.type(0).dtype;
+  C total{};
+  for (size_t t = 0; t < work.node.own_operands; ++t) {
+    const auto join = [](C a, C b) { return a + b; };
+    semantics::Ordered<C, decltype(join)> squares(join);
+    for (int64_t i = 0; i < work.type(t).elements(); ++i) {
+      const C g = value_as<C>(type, work.operand(t, i));
+      squares.push(g * g);
+    }
+    const C sum = squares.finish(C(0));
+    total = t == 0 ? sum : total + sum;
+  }
+  const C norm = semantics::sqrt(total);
+  const C most = work.real<C>("max");
+  const C factor = norm > most ? most / norm : C(1);
+  work.write(work.node.results[0], 0, pack(norm));
+  for (size_t t = 0; t < work.node.own_operands; ++t)
+    for (int64_t i = 0; i < work.type(t).elements(); ++i) {
+      const C clipped = value_as<C>(type, work.operand(t, i)) * factor;
+      work.write(work.node.results[t + 1], i,
+                 cast_bits(isa::compute_type(type), type, pack(clipped)));
+    }
+  return std::nullopt;
+}
+
+template <typename C>
+Faulted drop(Work& work, uint64_t key, uint64_t offset) {
+  const bool gradient = work.node.opcode == Opcode::DropoutGrad;
+  const C p = work.real<C>("p");
+  if (!(p >= C(0) && p < C(1))) return Fault{TrapCode::InvalidArgument, -1};
+  const C scale = semantics::dropout_scale(p);
+  const DType type = work.type(0).dtype;
+  for (int64_t i = work.task.first; i < work.task.first + work.task.count; ++i) {
+    const uint32_t word = semantics::random_word(key, offset, static_cast<uint64_t>(i));
+    const bool kept =
+        gradient ? work.operand(1, i) != 0 : !semantics::bernoulli(word, static_cast<float>(p));
+    const C y = kept ? value_as<C>(type, work.operand(0, i)) * scale : C(0);
+    work.write(work.node.results[0], i, cast_bits(isa::compute_type(type), type, pack(y)));
+    if (!gradient) work.write(work.node.results[1], i, kept ? 1 : 0);
+  }
+  return std::nullopt;
+}
+
+template <typename C>
+uint64_t random_element(Work& work, uint64_t key, uint64_t offset, uint64_t i) {
+  if (work.node.opcode == Opcode::Uniform)
+    return pack(semantics::uniform<C>(semantics::random_word(key, offset, i), work.real<C>("low"),
+                                      work.real<C>("high")));
+  const semantics::RandomWords words = semantics::philox(key, offset + i / 4);
+  const size_t even = i % 4 / 2 * 2;
+  const auto pair = semantics::normal<C>(words.lane[even], words.lane[even + 1],
+                                         work.real<C>("mean"), work.real<C>("std"));
+  return pack(i % 2 == 0 ? pair.even : pair.odd);
+}
+
+}  // namespace
+
+Faulted evaluate_matrix(Work& work) {
+  const DType type = work.type(0).dtype;
+  const bool wide = isa::byte_size(type) == 8;
+  if (isa::is_real(type))
+    wide ? matmul<double>(work) : matmul<float>(work);
+  else
+    wide ? matmul<int64_t>(work) : matmul<int32_t>(work);
+  return std::nullopt;
+}
+
+Faulted evaluate_optimizer(Work& work) {
+  const bool wide = work.type(0).dtype == DType::f64;
+  if (work.node.opcode == Opcode::ClipNorm)
+    return wide ? clip_norm<double>(work) : clip_norm<float>(work);
+  return wide ? optimize<double>(work) : optimize<float>(work);
+}
+
+Faulted evaluate_random(Work& work) {
+  const Opcode opcode = work.node.opcode;
+  const bool gradient = opcode == Opcode::DropoutGrad;
+  const uint64_t key = gradient ? 0 : semantics::seeded_key(work.key(), work.world.random_seed);
+  const uint64_t offset = gradient ? 0 : static_cast<uint64_t>(work.integer("offset"));
+  if (gradient || opcode == Opcode::Dropout)
+    return work.type(0).dtype == DType::f64 ? drop<double>(work, key, offset)
+                                            : drop<float>(work, key, offset);
+  const DType type = work.node.main_type.dtype;
+  for (int64_t i = work.task.first; i < work.task.first + work.task.count; ++i) {
+    const auto element = static_cast<uint64_t>(i);
+    if (opcode == Opcode::Bernoulli) {
+      const bool hit =
+          semantics::bernoulli(semantics::random_word(key, offset, element), work.real<float>("p"));
+      work.give(0, i, hit ? 1 : 0);
+    } else if (type == DType::f64) {
+      work.give(0, i, random_element<double>(work, key, offset, element));
+    } else {
+      work.give(0, i,
+                cast_bits(DType::f32, type, random_element<float>(work, key, offset, element)));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace trek::plan

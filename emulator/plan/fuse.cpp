@@ -1,0 +1,344 @@
+#include "emulator/plan/fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "emulator/plan/rules.h"
+
+namespace trek::plan {
+namespace {
+
+using isa::Module;
+using isa::Opcode;
+using isa::Type;
+using From = MicroStep::From;
+using Kind = Name::Kind;
+
+class Fuser {
+ public:
+  Fuser(const Module& module, const Flow& flow, bool enabled)
+      : module_(module), flow_(flow), enabled_(enabled) {}
+  Fusion run();
+
+ private:
+  struct Use {
+    uint32_t definition = kNone;
+    uint32_t consumer = kNone;  // one of them
+    uint32_t consumers = 0;     // different steps
+  };
+  using Key = std::pair<Kind, uint32_t>;
+
+  void collect();
+  void note_use(Name name, uint32_t step);
+  Group plain(uint32_t at);
+  Group chain(uint32_t at);
+  bool redirected(uint32_t at, Group& group);
+  std::optional<std::string> refusal(uint32_t value, uint32_t at, bool prologue) const;
+  bool written_between(const Group& group, uint32_t from, uint32_t to) const;
+  std::optional<std::string> overwrites_input(const Group& group, const Step& last) const;
+  bool take(uint32_t value, uint32_t at, bool prologue);
+  void tell(bool fused, uint32_t value, uint32_t at, std::string_view why);
+  MicroStep::Input add_operand(Group& group, Name name) const;
+  uint32_t splice(Group& into, const Group& from) const;
+  MicroStep micro_step(Group& group, const Step& step) const;
+  std::string describe(uint32_t at) const;
+
+  const Module& module_;
+  const Flow& flow_;
+  bool enabled_;
+  std::vector<Use> uses_;                        // per value
+  std::map<Key, std::vector<uint32_t>> writes_;  // of tensors and variables, ascending
+  std::vector<std::optional<Group>> groups_;     // per step; none where it is part of another
+  std::vector<FusionNote> notes_;
+};
+
+void Fuser::note_use(Name name, uint32_t step) {
+  if (!name.is(Kind::value)) return;
+  Use& use = uses_[name.index];
+  if (use.consumer != step) ++use.consumers;
+  use.consumer = step;
+}
+
+void Fuser::collect() {
+  uses_.resize(flow_.values.size());
+  groups_.resize(flow_.steps.size());
+  for (uint32_t at = 0; at < flow_.steps.size(); ++at) {
+    const Step& step = flow_.steps[at];
+    for (Name name : step.operands) note_use(name, at);
+    for (const FlowAttribute& attribute : step.attributes)
+      for (Name name : attribute.items) note_use(name, at);
+    const isa::OpInfo& op = isa::info(step.opcode);
+    for (size_t i = 0; i < step.operands.size() && i < op.operands.size(); ++i)
+      if (op.operands[i].access == isa::Access::inout)
+        writes_[{step.operands[i].kind, step.operands[i].index}].push_back(at);
+    for (Name name : step.results) {
+      if (name.is(Kind::value)) uses_[name.index].definition = at;
+      if (name.is(Kind::tensor) || flow_.values[name.index].variable)
+        writes_[{name.kind, name.index}].push_back(at);
+    }
+  }
+}
+
+std::string Fuser::describe(uint32_t at) const {
+  const Step& step = flow_.steps[at];
+  const std::string_view function =
+      step.function < module_.functions.size()
+          ? std::string_view(module_.strings[module_.functions[step.function].name])
+          : "init";
+  return fmt::format("{} ({}:{})", isa::info(step.opcode).mnemonic, function, step.instruction);
+}
+
+void Fuser::tell(bool fused, uint32_t value, uint32_t at, std::string_view why) {
+  const std::string_view name = flow_.values[value].name;
+  const std::string from = describe(uses_[value].definition);
+  notes_.push_back({fused, fused
+                               ? fmt::format("{} of {} into {}: {}", name, from, describe(at), why)
+                               : fmt::format("{} of {} stays: {}", name, from, why)});
+}
+
+bool Fuser::written_between(const Group& group, uint32_t from, uint32_t to) const {
+  std::vector<Name> read = group.operands;
+  if (group.main != kNone)
+    for (const FlowAttribute& attribute : flow_.steps[group.main].attributes)
+      read.insert(read.end(), attribute.items.begin(), attribute.items.end());
+  for (Name name : read) {
+    const auto found = writes_.find({name.kind, name.index});
+    if (found == writes_.end()) continue;
+    const auto next = std::upper_bound(found->second.begin(), found->second.end(), from);
+    if (next != found->second.end() && *next < to) return true;
+  }
+  return false;
+}
+
+// A group may write what it reads only element by element.
+std::optional<std::string> Fuser::overwrites_input(const Group& group, const Step& last) const {
+  for (Name result : last.results)
+    for (Name operand : group.operands)
+      if (operand == result && (group.main != kNone || flow_.type_of(module_, operand).scalar))
+        return "the destination is read by other tiles";
+  return std::nullopt;
+}
+
+// Why the producer of `value` cannot become part of step `at`; nothing where it can.
+std::optional<std::string> Fuser::refusal(uint32_t value, uint32_t at, bool prologue) const {
+  const Use& use = uses_[value];
+  const FlowValue& v = flow_.values[value];
+  const Step& step = flow_.steps[at];
+  if (!enabled_) return "fusion is off";
+  if (v.variable) return "a loop or a branch defines it";
+  if (use.consumers > 1) return fmt::format("{} instructions read it", use.consumers);
+  const Step& producer = flow_.steps[use.definition];
+  if (producer.region != step.region) return "it is read in an inner region";
+  if (producer.results.size() != 1) return "its instruction has other results";
+  const Group& group = *groups_[use.definition];
+  const bool is_pure = group.main == kNone;
+  const bool is_copy = step.opcode == Opcode::Copy && step.operands.size() == 1;
+  if (!is_pure && !is_copy && !rule_of(flow_.steps[group.main].opcode).tail)
+    return "its instruction takes no tail";
+  if (!is_pure && prologue) return "a prologue is pointwise";
+  if (may_trap(module_, flow_, flow_.steps[is_pure ? use.definition : group.main]))
+    return "it may trap";
+  if (!prologue && v.type.shape != flow_.type_of(module_, step.results[0]).shape)
+    return fmt::format("it is broadcast from {}", v.type.shape.text());
+  if (group.chain.size() >= kMaxMicroSteps) return "the program would be too long";
+  if (group.operands.size() >= kMaxOperands) return "the program would read too many operands";
+  if (written_between(group, use.definition, at)) return "what it reads is written in between";
+  return overwrites_input(group, step);
+}
+
+MicroStep::Input Fuser::add_operand(Group& group, Name name) const {
+  for (uint32_t i = group.own_operands; i < group.operands.size(); ++i)
+    if (group.operands[i] == name) return {From::operand, i};
+  group.operands.push_back(name);
+  return {From::operand, static_cast<uint32_t>(group.operands.size() - 1)};
+}
+
+// Appends the program of `from` to that of `into`; the index of its last step.
+uint32_t Fuser::splice(Group& into, const Group& from) const {
+  const auto base = static_cast<uint32_t>(into.chain.size());
+  const auto move = [&](MicroStep::Input& input) {
+    if (input.from == From::operand)
+      input = add_operand(into, from.operands[input.index]);
+    else if (input.from == From::step)
+      input.index += base;
+  };
+  for (MicroStep step : from.chain) {
+    for (MicroStep::Input& input : step.inputs) move(input);
+    for (MicroStep::Input& input : step.attributes) move(input);
+    into.chain.push_back(step);
+  }
+  return static_cast<uint32_t>(into.chain.size() - 1);
+}
+
+// The step itself, reading its operands from memory; those that are fused are replaced by the caller.
+MicroStep Fuser::micro_step(Group& group, const Step& step) const {
+  MicroStep micro;
+  micro.opcode = step.opcode;
+  micro.from = element_type(module_, flow_, step);
+  micro.to = flow_.type_of(module_, step.results[0]).dtype;
+  const isa::OpInfo& op = isa::info(step.opcode);
+  size_t next = 0;
+  for (size_t i = 0; i < step.attributes.size(); ++i) {
+    const isa::AttributeKind kind = op.attributes[i].kind;
+    if (kind != isa::AttributeKind::real && kind != isa::AttributeKind::element) continue;
+    if (step.attributes[i].given)
+      micro.attributes[next] = add_operand(group, step.attributes[i].items[0]);
+    ++next;
+  }
+  return micro;
+}
+
+// Whether the producer of `value` becomes part of step `at`, noted either way.
+bool Fuser::take(uint32_t value, uint32_t at, bool prologue) {
+  const uint32_t definition = uses_[value].definition;
+  if (definition == kNone || flow_.values[value].type.scalar) return false;
+  if (flow_.values[value].variable) return false;
+  const Step& producer = flow_.steps[definition];
+  const Rule rule = rule_of(producer.opcode);
+  const bool worth_a_word = rule.chain || rule.tail;
+  if (auto why = refusal(value, at, prologue)) {
+    if (worth_a_word) tell(false, value, at, *why);
+    return false;
+  }
+  tell(true, value, at,
+       prologue                             ? "prologue"
+       : groups_[definition]->main == kNone ? "chain"
+                                            : "tail");
+  return true;
+}
+
+Group Fuser::plain(uint32_t at) {
+  const Step& step = flow_.steps[at];
+  Group group;
+  group.step = at;
+  group.main = at;
+  group.operands = step.operands;
+  group.own_operands = static_cast<uint32_t>(step.operands.size());
+  if (!rule_of(step.opcode).prologue || !step.operands[0].is(Kind::value)) return group;
+  const uint32_t value = step.operands[0].index;
+  if (!take(value, at, true)) return group;
+  Group& producer = *groups_[uses_[value].definition];
+  group.source = flow_.values[value].type;
+  group.operands[0] = {};
+  splice(group, producer);
+  group.prologue = std::exchange(group.chain, {});
+  groups_[uses_[value].definition].reset();
+  return group;
+}
+
+// A copy that takes in the instruction before it: that one writes the copy's destination instead.
+bool Fuser::redirected(uint32_t at, Group& group) {
+  const Step& step = flow_.steps[at];
+  if (step.opcode != Opcode::Copy || !step.operands[0].is(Kind::value)) return false;
+  const uint32_t value = step.operands[0].index;
+  if (!take(value, at, false)) return false;
+  group = std::move(*groups_[uses_[value].definition]);
+  groups_[uses_[value].definition].reset();
+  group.step = at;
+  return true;
+}
+
+Group Fuser::chain(uint32_t at) {
+  const Step& step = flow_.steps[at];
+  Group group;
+  if (redirected(at, group)) return group;
+  std::vector<uint32_t> taken;
+  for (Name name : step.operands) {
+    if (!name.is(Kind::value) || std::count(taken.begin(), taken.end(), name.index) > 0) continue;
+    if (!take(name.index, at, false)) continue;
+    Group& producer = *groups_[uses_[name.index].definition];
+    size_t steps = producer.chain.size() + 1;
+    size_t operands = producer.operands.size() + step.operands.size();
+    bool has_main = producer.main != kNone;
+    for (uint32_t other : taken) {
+      const Group& earlier = *groups_[uses_[other].definition];
+      steps += earlier.chain.size();
+      operands += earlier.operands.size();
+      has_main = has_main && earlier.main != kNone;
+    }
+    const bool two_mains = !taken.empty() && has_main;
+    if (two_mains || steps > kMaxMicroSteps || operands > kMaxOperands) {
+      notes_.pop_back();
+      tell(false, name.index, at,
+           two_mains ? "the other operand is a tail already" : "the program would be too long");
+      continue;
+    }
+    taken.push_back(name.index);
+  }
+  // The one with an instruction of its own comes first: its operands keep their places.
+  std::stable_partition(taken.begin(), taken.end(), [&](uint32_t value) {
+    return groups_[uses_[value].definition]->main != kNone;
+  });
+  std::map<uint32_t, MicroStep::Input> inputs;
+  for (uint32_t value : taken) {
+    Group& producer = *groups_[uses_[value].definition];
+    if (producer.main != kNone) {
+      group = std::move(producer);
+      inputs[value] =
+          group.chain.empty()
+              ? MicroStep::Input{From::main, 0}
+              : MicroStep::Input{From::step, static_cast<uint32_t>(group.chain.size() - 1)};
+    } else {
+      inputs[value] = {From::step, splice(group, producer)};
+    }
+  }
+  for (uint32_t value : taken) groups_[uses_[value].definition].reset();
+  group.step = at;
+  MicroStep micro = micro_step(group, step);
+  for (size_t i = 0; i < step.operands.size(); ++i) {
+    const Name name = step.operands[i];
+    const auto found = name.is(Kind::value) ? inputs.find(name.index) : inputs.end();
+    micro.inputs[i] = found != inputs.end() ? found->second : add_operand(group, name);
+  }
+  group.chain.push_back(micro);
+  return group;
+}
+
+Fusion Fuser::run() {
+  collect();
+  for (uint32_t at = 0; at < flow_.steps.size(); ++at)
+    groups_[at] = rule_of(flow_.steps[at].opcode).chain ? chain(at) : plain(at);
+  Fusion fusion;
+  for (auto& group : groups_)
+    if (group) fusion.groups.push_back(std::move(*group));
+  fusion.notes = std::move(notes_);
+  return fusion;
+}
+
+}  // namespace
+
+isa::DType element_type(const Module& module, const Flow& flow, const Step& step) {
+  const isa::OpInfo& op = isa::info(step.opcode);
+  isa::DType scalar = isa::DType::none;
+  isa::DType immediate = isa::DType::none;
+  for (size_t i = 0; i < step.operands.size(); ++i) {
+    const isa::OperandInfo& info = op.operands[std::min(i, op.operands.size() - 1)];
+    if (info.type != isa::TypeRule::T || !step.operands[i]) continue;
+    const Type type = flow.type_of(module, step.operands[i]);
+    if (!type.scalar) return type.dtype;
+    isa::DType& found = step.operands[i].is(Kind::constant) ? immediate : scalar;
+    if (found == isa::DType::none) found = type.dtype;
+  }
+  if (scalar != isa::DType::none) return scalar;
+  if (immediate != isa::DType::none) return immediate;
+  const int to = op.attribute("to");
+  if (to < 0 || !step.attributes[static_cast<size_t>(to)].given) return isa::DType::none;
+  return static_cast<isa::DType>(step.attributes[static_cast<size_t>(to)].items[0].index);
+}
+
+bool may_trap(const Module& module, const Flow& flow, const Step& step) {
+  const isa::OpInfo& op = isa::info(step.opcode);
+  if (op.traps.empty()) return false;
+  const bool divides = op.traps.size() == 1 && op.traps[0] == isa::TrapCode::DivideByZero;
+  return !divides || !isa::is_real(element_type(module, flow, step));
+}
+
+Fusion fuse(const Module& module, const Flow& flow, bool enabled) {
+  return Fuser(module, flow, enabled).run();
+}
+
+}  // namespace trek::plan

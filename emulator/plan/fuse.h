@@ -1,0 +1,44 @@
+// Fusion: steps of the flow become groups, one per node of the plan.
+//
+// A pointwise instruction takes in the producers of its operands where nothing else needs what they give:
+// other pointwise instructions, and at most one matrix product or reduction, whose tail it becomes. A
+// reduction takes in a pointwise producer as its prologue. A group stands where its last step stood, so a
+// producer moves down: it must not pass a write to something that it reads.
+//
+// Every step of a group rounds to its own type, so that fusing changes no bit. A `copy` at the end
+// changes nothing but the destination, so it lets any instruction write a loop's variable directly.
+#pragma once
+
+#include <vector>
+
+#include "emulator/plan/flow.h"
+
+namespace trek::plan {
+
+inline constexpr size_t kMaxMicroSteps = 12;  // in one program
+inline constexpr size_t kMaxOperands = 12;    // of a group, but for instructions that have more
+
+struct Group {
+  uint32_t step = 0;      // where it stands, and what names it
+  uint32_t main = kNone;  // the step that is not part of a program
+  std::vector<Name> operands;
+  uint32_t own_operands = 0;  // the first ones are the main step's
+  isa::Type source;           // with a prologue: the type of the main step's operand 0
+  std::vector<MicroStep> prologue;
+  std::vector<MicroStep> chain;
+};
+
+struct Fusion {
+  std::vector<Group> groups;  // by ascending step
+  std::vector<FusionNote> notes;
+};
+
+// With `enabled` false every step is a group of its own.
+Fusion fuse(const isa::Module& module, const Flow& flow, bool enabled);
+
+// What a step's T stands for (ops.def).
+isa::DType element_type(const isa::Module& module, const Flow& flow, const Step& step);
+// Whether a step may trap, given its types.
+bool may_trap(const isa::Module& module, const Flow& flow, const Step& step);
+
+}  // namespace trek::plan

@@ -1,0 +1,22 @@
+// The linker: a module and a device give a plan.
+//
+//   isa::Result<Plan> plan = link(module, device, {});
+//   for (const std::string& error : check_plan(*plan)) ...   // none, unless the linker has a bug
+//   fmt::print("{}{}", print_fusion(*plan), print_plan(*plan));
+#pragma once
+
+#include "emulator/plan/plan.h"
+#include "isa/result.h"
+
+namespace trek::plan {
+
+struct LinkOptions {
+  bool initialisers = false;  // link Module::init instead of main
+  bool fuse = true;
+};
+
+// The module must have passed isa::verify(). Fails where the program is too long with its calls inlined,
+// or the device's memory too small.
+isa::Result<Plan> link(const isa::Module& module, const Device& device, const LinkOptions& options);
+
+}  // namespace trek::plan

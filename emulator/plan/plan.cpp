@@ -1,0 +1,50 @@
+#include "emulator/plan/plan.h"
+
+#include <algorithm>
+
+namespace trek::plan {
+
+std::string_view name(Unit unit) {
+  constexpr std::array<std::string_view, 8> kNames{"matrix", "vector", "reduce",    "move",
+                                                   "order",  "random", "optimizer", "control"};
+  return kNames[static_cast<size_t>(unit)];
+}
+
+std::string_view name(RegionKind kind) {
+  constexpr std::array<std::string_view, 6> kNames{"root", "loop", "while", "rest", "if", "else"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+bool Plan::encloses(uint32_t outer, uint32_t inner) const {
+  while (inner != kNone && regions[inner].depth > regions[outer].depth)
+    inner = regions[inner].parent;
+  return inner == outer;
+}
+
+bool overlap(const Box& a, const Box& b) {
+  if (a.empty() || b.empty() || a.end() <= b.begin || b.end() <= a.begin) return false;
+  if (a.rows == 1 && b.rows == 1) return true;
+  // Of different strides the hulls decide; a single row joins the stride of the other.
+  const int64_t stride = a.rows > 1 ? a.stride : b.stride;
+  if (a.rows > 1 && b.rows > 1 && a.stride != b.stride) return true;
+  const int64_t origin = std::min(a.begin, b.begin);
+  const auto column = [&](const Box& box) { return (box.begin - origin) % stride; };
+  const auto row = [&](const Box& box) { return (box.begin - origin) / stride; };
+  // A box that wraps around the end of a row is no rectangle of this stride.
+  if (column(a) + a.row_bytes > stride || column(b) + b.row_bytes > stride) return true;
+  return row(a) < row(b) + b.rows && row(b) < row(a) + a.rows &&
+         column(a) < column(b) + b.row_bytes && column(b) < column(a) + a.row_bytes;
+}
+
+bool covers(const Box& outer, const Box& inner) {
+  if (inner.empty()) return true;
+  if (outer.rows == 1) return outer.begin <= inner.begin && inner.end() <= outer.end();
+  if (inner.rows > 1 && inner.stride != outer.stride) return false;
+  const int64_t ahead = inner.begin - outer.begin;
+  if (ahead < 0) return false;
+  const int64_t row = ahead / outer.stride;
+  return row + inner.rows <= outer.rows &&
+         ahead % outer.stride + inner.row_bytes <= outer.row_bytes;
+}
+
+}  // namespace trek::plan

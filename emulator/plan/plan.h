@@ -1,0 +1,262 @@
+// The plan: a linked module. What a device executes, what the profiler and the report speak of, and
+// what a person can print.
+//
+// A module says what is computed; a plan says by which tasks, in which memory, and who waits for whom:
+//   - Nodes are instructions after inlining and fusion, in program order. A node's work is cut into
+//     tasks, one tile each.
+//   - Regions are the module's control flow: bodies of loops, branches. They nest, and cover nodes (and
+//     so tasks) in contiguous ranges.
+//   - Every task belongs to a processor's queue: its tasks in program order. The control processor has
+//     the scalar instructions, the decisions, and what must happen in program order (emit, next).
+//   - Between processors there are counters. A counter is raised by each of its producers, all of one
+//     region, and is never reset: a wait is for
+//         count * (epoch of the producers' region - delta)
+//     where an epoch counts the trips that began since the launch; delta is 1 where the wait is for the
+//     trip before. A region that was not entered has not counted, so a wait on it asks nothing new.
+//   - Buffers are placed in one arena. Two buffers may have the same bytes at different times; the
+//     dependencies keep their accesses apart like any others.
+// link() makes a plan, check_plan() proves one, interpret() executes one on a CPU.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isa/module.h"
+
+namespace trek::plan {
+
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+// What the linker must know of a device.
+struct Device {
+  std::string name = "generic";
+  int processors = 132;               // queues beside the control processor's
+  int64_t shared_bytes = 227 * 1024;  // of one processor
+  int64_t matrix_rows = 64;           // a tile of a matrix product
+  int64_t matrix_columns = 64;
+  int64_t chunk = 4096;  // elements of a pointwise tile
+  int tasks_per_processor =
+      8;  // tiles grow until a node has no more tasks than this times processors
+  int64_t memory_bytes = int64_t{1} << 40;
+};
+
+// The tile kernel that executes a task.
+enum class Unit : uint8_t { matrix, vector, reduce, move, order, random, optimizer, control };
+std::string_view name(Unit unit);
+
+// How a node's work is cut; Task::first and Task::count are in these terms.
+enum class Tiling : uint8_t {
+  elements,  // of the result, row-major
+  lines,     // the pairs of an outer and an inner index around the axis that is reduced or ordered
+  matrix,    // tiles of rows × columns, batch by batch: see Task
+  whole,     // one task
+};
+
+enum class BufferKind : uint8_t { tensor, param, tensor_register, scalar_register };
+
+struct Buffer {
+  BufferKind kind = BufferKind::tensor;
+  std::string name;     // "@w1", "%h", "$lr"
+  uint32_t source = 0;  // index into Module::tensors or Module::params
+  int64_t bytes = 0;
+  int64_t offset = 0;        // in the arena
+  bool immutable = false;    // nothing in the plan writes it: may be fetched before any wait
+  bool initialised = false;  // has its bytes before the launch
+  // The nodes, in program order, from the first to the last that needs it (both included).
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+// A typed reading of a whole buffer: a reshape is another view.
+struct View {
+  uint32_t buffer = 0;
+  isa::Type type;
+};
+
+struct Operand {
+  enum class Kind : uint8_t {
+    none,
+    view,      // Plan::views
+    counter,   // the counter of a loop: a region of the plan
+    constant,  // Plan::constants
+    number,    // the index itself: a flag, a choice, an element type, an opcode
+    text,      // Plan::texts
+  };
+  Kind kind = Kind::none;
+  uint32_t index = 0;
+  explicit operator bool() const { return kind != Kind::none; }
+  bool operator==(const Operand&) const = default;
+};
+
+// One attribute of the instruction's row: absent (no items), one value, or a list.
+struct Attribute {
+  bool given = false;
+  std::vector<Operand> items;
+};
+
+// One pointwise step of a fused node. Each step rounds to its result type, so fusing changes no bit.
+struct MicroStep {
+  enum class From : uint8_t {
+    none,
+    operand,
+    step,
+    main
+  };  // main: what the node's own instruction gave
+  struct Input {
+    From from = From::none;
+    uint32_t index = 0;  // of Node::operands, or of an earlier step of the same program
+  };
+  isa::Opcode opcode{};
+  isa::DType from = isa::DType::none;  // what the row's T stands for
+  isa::DType to = isa::DType::none;    // the element type of the result
+  std::array<Input, 3> inputs;
+  std::array<Input, 2> attributes;  // its numbers, in the order of the row; none: the default
+};
+
+struct Node {
+  isa::Opcode opcode{};  // its own instruction; of a purely pointwise node the last of its chain
+  Unit unit = Unit::control;
+  Tiling tiling = Tiling::whole;
+  uint32_t region = 0;
+  uint32_t function = 0;  // where it stands in the module
+  uint32_t instruction = 0;
+  uint32_t site = kNone;          // the call that brought it here, if one did
+  std::vector<Operand> operands;  // its own, then what the programs read besides
+  std::vector<isa::Type> operand_types;
+  uint32_t own_operands = 0;
+  std::vector<Attribute> attributes;
+  std::vector<uint32_t> results;    // views
+  isa::Type main_type;              // of its own first result, before the tail
+  std::vector<MicroStep> prologue;  // gives the elements of operand 0, which is then none
+  std::vector<MicroStep> chain;     // a pointwise node's work; of others the tail
+  uint32_t first_task = 0;
+  uint32_t tasks = 0;
+  uint32_t decides = kNone;  // the region whose trips this control node decides
+  bool pointwise() const { return unit == Unit::vector; }
+};
+
+// Bytes of the arena that a task reads or writes: rows of row_bytes, stride apart.
+struct Box {
+  int64_t begin = 0;
+  int64_t row_bytes = 0;
+  int64_t rows = 1;
+  int64_t stride = 0;
+  uint32_t buffer = 0;
+  bool write = false;
+  bool partial = false;    // a write that may leave some of these bytes as they are
+  bool immutable = false;  // may be fetched before the waits
+  int64_t end() const { return begin + (rows - 1) * stride + row_bytes; }
+  bool empty() const { return row_bytes == 0 || rows == 0; }
+};
+
+struct Wait {
+  uint32_t counter = 0;
+  uint32_t count = 0;       // how often the counter is raised in one trip
+  uint8_t delta = 0;        // 1: of the trip before
+  bool first_trip = false;  // the producers precede the innermost loop: poll on its first trip only
+};
+
+struct Counter {
+  uint32_t region = 0;     // of its producers
+  uint32_t producers = 0;  // tasks that raise it, once each in a trip
+};
+
+// One tile. Of a matrix node, tiles are numbered first by batch, then by row, then by column, and
+// [first, first + count) is the tile's number and 1.
+struct Task {
+  int64_t first = 0;
+  int64_t count = 0;
+  uint32_t node = 0;
+  uint32_t region = 0;
+  uint32_t processor = 0;  // Plan::control() is the control processor
+  uint32_t first_wait = 0;
+  uint32_t first_signal = 0;
+  uint32_t first_box = 0;
+  uint16_t waits = 0;
+  uint16_t signals = 0;
+  uint16_t boxes = 0;
+};
+static_assert(sizeof(Task) <= 64, "a task and its inline waits are to fit a record of 128 bytes");
+
+enum class RegionKind : uint8_t {
+  root,
+  loop,    // trips counted by its decision
+  repeat,  // the body of a `while` up to its `test`, which is its last node
+  rest,    // the body after the test, entered while it holds; where it fails, the repeat ends
+  then,
+  otherwise,
+};
+std::string_view name(RegionKind kind);
+
+struct Region {
+  RegionKind kind = RegionKind::root;
+  uint32_t parent = kNone;
+  uint32_t decision = kNone;  // the node that decides: loop, test, if; none of root and repeat
+  uint32_t first_node = 0;    // nodes [first_node, end_node), inner regions included
+  uint32_t end_node = 0;
+  uint32_t first_task = 0;
+  uint32_t end_task = 0;
+  int depth = 0;
+  bool is_loop() const { return kind == RegionKind::loop || kind == RegionKind::repeat; }
+};
+
+// A call that was inlined: where it stood, and the call around it.
+struct CallSite {
+  uint32_t function = 0;
+  uint32_t instruction = 0;
+  uint32_t parent = kNone;
+};
+
+// What was fused, and what not and why: one line each.
+struct FusionNote {
+  bool fused = false;
+  std::string text;
+};
+
+struct Plan {
+  Device device;
+  std::vector<isa::Constant> constants;
+  std::vector<std::string> texts;
+  std::vector<CallSite> sites;
+  std::vector<Buffer> buffers;
+  std::vector<View> views;
+  std::vector<Region> regions;  // [0] is the root; a parent precedes its children
+  std::vector<Node> nodes;
+  std::vector<Task> tasks;  // in program order; a queue is its processor's tasks in this order
+  std::vector<Box> boxes;
+  std::vector<Wait> waits;
+  std::vector<uint32_t> signals;  // counters
+  std::vector<Counter> counters;
+  std::vector<FusionNote> fusion;
+  int64_t fixed_bytes = 0;  // module tensors, params and scalars, from the arena's start
+  int64_t arena_bytes = 0;
+  int64_t peak_bytes = 0;   // of tensor registers as placed
+  int64_t lower_bound = 0;  // the most bytes of tensor registers alive at once
+
+  uint32_t control() const { return static_cast<uint32_t>(device.processors); }
+  std::span<const Box> boxes_of(const Task& t) const {
+    return {boxes.data() + t.first_box, t.boxes};
+  }
+  std::span<const Wait> waits_of(const Task& t) const {
+    return {waits.data() + t.first_wait, t.waits};
+  }
+  std::span<const uint32_t> signals_of(const Task& t) const {
+    return {signals.data() + t.first_signal, t.signals};
+  }
+  const View& view(uint32_t index) const { return views[index]; }
+  // Whether region `outer` is `inner` or encloses it.
+  bool encloses(uint32_t outer, uint32_t inner) const;
+};
+
+// Whether two boxes share a byte; true where it cannot be told cheaply.
+bool overlap(const Box& a, const Box& b);
+// Whether `outer` certainly has every byte of `inner`.
+bool covers(const Box& outer, const Box& inner);
+
+std::string print_plan(const Plan& plan);
+std::string print_fusion(const Plan& plan);
+
+}  // namespace trek::plan

@@ -1,0 +1,111 @@
+// bench-cpu: the benchmarks that need no GPU. `make bench` runs all of them.
+//
+//   bench-cpu [matmul] [assembler] [training] [--json FILE] [--rounds N] [--quick]
+#include <algorithm>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "hostlib/engines.h"
+#include "tests/bench/bench.h"
+
+namespace trek::bench {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kWrongUsage = 1;
+constexpr int kFailed = 3;
+constexpr int kNotWritten = 5;
+
+struct Benchmark {
+  std::string name;
+  Status (*run)(const Options& options, Recorder& recorder);
+};
+const Benchmark kBenchmarks[] = {
+    {"matmul", bench_matmul}, {"assembler", bench_assembler}, {"training", bench_training}};
+
+int run_chosen(const std::vector<std::string>& names, const Options& options, Report& report) {
+  Recorder recorder(report);
+  for (const Benchmark& benchmark : kBenchmarks) {
+    const bool chosen =
+        names.empty() || std::find(names.begin(), names.end(), benchmark.name) != names.end();
+    if (!chosen) continue;
+    if (const Status status = benchmark.run(options, recorder); !status) {
+      fmt::print(stderr, "bench-cpu: {}\n", status.error().text());
+      return kFailed;
+    }
+  }
+  return kDone;
+}
+
+int run(int argc, const char* const* argv) {
+  CLI::App app("Trek against the native yardsticks, as ratios in one run.", "bench-cpu");
+  Options options;
+  options.rounds.count = 15;
+  options.rounds.seconds = 120;
+  options.tools = TREK_TOOLS;
+  std::vector<std::string> names;
+  std::string json;
+  app.add_option("benchmark", names, "Which ones; all if none is named")
+      ->check(CLI::IsMember({"matmul", "assembler", "training"}));
+  app.add_option("--json", json, "Write the report there");
+  app.add_option("--rounds", options.rounds.count, "Samples of each contender, at most")
+      ->check(CLI::Range(measure::kLeastRounds, 100000));
+  app.add_flag("--quick", options.quick, "Small sizes: check that it works");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kDone : kWrongUsage;
+  }
+  if (const measure::Load load = measure::machine_load(); load.busy()) {
+    fmt::print(
+        stderr,
+        "bench-cpu: this machine is busy ({:.1f} programs run on {} processors): what follows "
+        "is no measure of either side\n",
+        load.running, load.processors);
+  }
+  Report report;
+  report.setting = measure::describe_setting("bench-cpu", argc, argv);
+  if (const int code = run_chosen(names, options, report); code != kDone) return code;
+  if (json.empty()) return kDone;
+  if (const Status written = measure::write_file(json, to_json(report)); !written) {
+    fmt::print(stderr, "bench-cpu: {}\n", written.error().text());
+    return kNotWritten;
+  }
+  fmt::print("written to {}\n", json);
+  return kDone;
+}
+
+}  // namespace
+
+void Recorder::add(measure::Figure figure) {
+  fmt::print("{}\n", text(figure));
+  std::fflush(stdout);
+  report_.figures.push_back(std::move(figure));
+}
+
+void Recorder::add(measure::NamedComparison comparison) {
+  fmt::print("{}\n", text(comparison));
+  std::fflush(stdout);
+  report_.comparisons.push_back(std::move(comparison));
+}
+
+void Recorder::add_version(const std::string& what, const std::string& version) {
+  report_.setting.versions.emplace_back(what, version);
+}
+
+Error to_error(const std::string& doing, const isa::Problems& problems) {
+  return {doing, "", problems.empty() ? "" : problems.front().message};
+}
+
+Result<std::unique_ptr<Engine>> reference_engine() {
+  std::string why;
+  std::unique_ptr<Engine> engine = make_engine("ref", why);
+  if (engine == nullptr) return Error{"starting the ref engine", "", why};
+  return engine;
+}
+
+}  // namespace trek::bench
+
+int main(int argc, char** argv) { return trek::bench::run(argc, argv); }

@@ -1,0 +1,100 @@
+// Optimizers: one step by hand, in numbers that are exact; and what is in place stays in place.
+#include <cmath>
+
+#include "isa/semantics/power.h"
+#include "tests/unit/ref/fixture.h"
+
+using namespace trek;
+using namespace trek::test;
+
+TEST_CASE("sgd and its momentum step along the decayed gradient") {
+  Fixture f;
+  const Ref w = f.state("w", DType::f32, {2});
+  const Ref u = f.state("u", DType::f32, {2});
+  const Ref v = f.state("v", DType::f32, {2});
+  const Ref g = f.input("g", DType::f32, {2});
+  f.build.begin_function("main");
+  const Ref half = f.build.real(DType::f32, 0.5);
+  f.add(Opcode::Sgd, {w, g}, {half, f.build.real(DType::f32, 0.25)});
+  f.add(Opcode::SgdMomentum, {u, v, g}, {half, half, Ref{}, Fixture::flag()});
+  f.build.end_function();
+  f.bind_reals(w, {4, -8});
+  f.bind_reals(u, {4, -8});
+  f.bind_reals(v, {2, 2});
+  f.bind_reals(g, {1, 2});
+  f.must_run();
+  CHECK(f.read_reals(w) == std::vector<double>{3, -8});     // g + w/4 = 2, 0
+  CHECK(f.read_reals(v) == std::vector<double>{2, 3});      // v/2 + g
+  CHECK(f.read_reals(u) == std::vector<double>{3, -9.75});  // v/2 + g again: 2, 3.5
+}
+
+TEST_CASE("adam and adamw take bias-corrected steps") {
+  Fixture f;
+  const Ref w = f.state("w", DType::f32, {1});
+  const Ref m = f.state("m", DType::f32, {1});
+  const Ref v = f.state("v", DType::f32, {1});
+  const Ref w2 = f.state("w2", DType::bf16, {1});
+  const Ref m2 = f.state("m2", DType::f32, {1});
+  const Ref v2 = f.state("v2", DType::f32, {1});
+  const Ref g = f.input("g", DType::f32, {1});
+  const Ref g2 = f.input("g2", DType::bf16, {1});
+  const Ref at = f.build.param("at", DType::i64, 2);
+  f.build.begin_function("main");
+  const Ref half = f.build.real(DType::f32, 0.5);
+  const Ref zero = f.build.real(DType::f32, 0);
+  f.add(Opcode::Adam, {w, m, v, g}, {half, half, half, zero, at});
+  f.add(Opcode::Adamw, {w2, m2, v2, g2}, {half, half, half, zero, at, half});
+  f.build.end_function();
+  f.bind_reals(w, {1});
+  f.bind_reals(g, {2});
+  f.bind_reals(w2, {1});
+  f.bind_reals(g2, {2});
+  f.must_run();
+  // m = 1, v = 2, both ÷ 0.75; d = (4/3) ÷ sqrt(8/3).
+  const float direction = (1.0f / 0.75f) / std::sqrt(2.0f / 0.75f);
+  CHECK(f.read<float>(m)[0] == 1.0f);
+  CHECK(f.read<float>(v)[0] == 2.0f);
+  CHECK(f.read<float>(w)[0] == std::fma(-0.5f, direction, 1.0f));
+  const auto decoupled = static_cast<double>(std::fma(-0.5f, direction, 0.75f));
+  CHECK(f.read_reals(w2)[0] ==
+        isa::bits_to_double(DType::bf16, isa::double_to_bits(DType::bf16, decoupled)));
+}
+
+TEST_CASE("rmsprop divides by the root of the decayed square") {
+  Fixture f;
+  const Ref w = f.state("w", DType::f64, {1});
+  const Ref v = f.state("v", DType::f64, {1});
+  const Ref g = f.input("g", DType::f64, {1});
+  f.build.begin_function("main");
+  const Ref half = f.build.real(DType::f64, 0.5);
+  f.add(Opcode::Rmsprop, {w, v, g}, {half, half, f.build.real(DType::f64, 1)});
+  f.build.end_function();
+  f.bind_reals(w, {10});
+  f.bind_reals(v, {2});
+  f.bind_reals(g, {4});
+  f.must_run();
+  CHECK(f.read_reals(v) == std::vector<double>{9});
+  CHECK(f.read_reals(w) == std::vector<double>{9.5});
+}
+
+TEST_CASE("clip_norm scales all gradients by their common norm") {
+  Fixture f;
+  const Ref a = f.input("a", DType::f32, {1});
+  const Ref b = f.input("b", DType::f32, {2, 1});
+  const Ref norm = f.output("norm", DType::f32, {});
+  const Ref ra = f.output("ra", DType::f32, {1});
+  const Ref rb = f.output("rb", DType::f32, {2, 1});
+  const Ref most = f.build.param("most", DType::f32, 0x40200000);  // 2.5
+  f.build.begin_function("main");
+  f.add(Opcode::ClipNorm, {a, b}, {most}, {norm, ra, rb});
+  f.build.end_function();
+  f.bind_reals(a, {3});
+  f.bind_reals(b, {0, -4});
+  f.must_run();
+  CHECK(f.read_reals(norm) == std::vector<double>{5});
+  CHECK(f.read_reals(ra) == std::vector<double>{1.5});
+  CHECK(f.read_reals(rb) == std::vector<double>{0, -2});
+  f.program->set(most.index(), 0x41200000);  // 10
+  f.must_run();
+  CHECK(f.read_reals(ra) == std::vector<double>{3});
+}
