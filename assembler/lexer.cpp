@@ -264,7 +264,8 @@ bool Lexer::skip_block(TextSpan& body, std::string_view stop_at) {
       case '"':
         for (++at_; at_ < end_ && text[at_] != '"' && text[at_] != '\n'; ++at_)
           if (text[at_] == '\\' && at_ + 1 < end_ && text[at_ + 1] != '\n') ++at_;
-        if (at_ < end_ && text[at_] == '\n') --at_;  // an unterminated string ends with its line
+        // An unterminated string ends with its line, or with the text.
+        if (at_ == end_ || text[at_] == '\n') --at_;
         break;
       case '\n':
         ++line_;

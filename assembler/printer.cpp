@@ -234,7 +234,7 @@ class ModulePrinter {
       out_ += '@';
       out_ += module_.strings[decl.name];
       out_ += " = ";
-      append_data(out_, type, data(binding.offset, type), 1);
+      append_uniform_data(out_, type, data(binding.offset, type), 1);
     } else {
       const isa::Param& param = module_.params[index];
       const Type type = Type::tensor(param.dtype, {});

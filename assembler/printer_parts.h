@@ -36,6 +36,10 @@ void append_immediate(std::string& out, const isa::Constant& constant,
 void append_data(std::string& out, const isa::Type& type, std::span<const std::byte> bytes,
                  int depth);
 
+// The same where a lone number stands for all elements: in tests.
+void append_uniform_data(std::string& out, const isa::Type& type, std::span<const std::byte> bytes,
+                         int depth);
+
 // The names of registers, with what is visible while a function is printed. A name is used where it is
 // valid and no visible register has it; a register without one is called after its number.
 class Names {

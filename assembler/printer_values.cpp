@@ -1,5 +1,6 @@
 // Numbers, strings, types and data as text. Every real is written with the fewest digits that give its
 // bits again under the rule of the language: read as f64, then rounded once to the element type.
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -257,6 +258,15 @@ void append_immediate(std::string& out, const Constant& constant, DType real) {
     out += ')';
   else if (dtype == real && reads_as_integer(std::string_view(out).substr(begin)))
     out += ".0";
+}
+
+void append_uniform_data(std::string& out, const Type& type, std::span<const std::byte> bytes,
+                         int depth) {
+  const auto size = static_cast<std::ptrdiff_t>(isa::byte_size(type.dtype));
+  const bool is_uniform =
+      !bytes.empty() && std::equal(bytes.begin() + size, bytes.end(), bytes.begin());
+  if (!is_uniform || !list_keeps(type.dtype, bytes)) return append_data(out, type, bytes, depth);
+  append_element(out, type.dtype, element_bits(type.dtype, bytes.data()));
 }
 
 void append_data(std::string& out, const Type& type, std::span<const std::byte> bytes, int depth) {

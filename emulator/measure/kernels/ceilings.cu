@@ -15,20 +15,7 @@ TREK_KERNEL nothing() {}
 
 // count elements of four floats each.
 TREK_KERNEL copy(Float4* to, const Float4* from, uint64_t count) {
-  const uint64_t stride = threads_in_grid();
-  uint64_t i = thread_in_grid();
-  for (; i + 3 * stride < count; i += 4 * stride) {
-    // Four loads on their way before the first store.
-    const Float4 a = from[i];
-    const Float4 b = from[i + stride];
-    const Float4 c = from[i + 2 * stride];
-    const Float4 d = from[i + 3 * stride];
-    to[i] = a;
-    to[i + stride] = b;
-    to[i + 2 * stride] = c;
-    to[i + 3 * stride] = d;
-  }
-  for (; i < count; i += stride) to[i] = from[i];
+  for (uint64_t i = thread_in_grid(); i < count; i += threads_in_grid()) to[i] = from[i];
 }
 
 TREK_KERNEL add(Float4* to, const Float4* a, const Float4* b, uint64_t count) {
