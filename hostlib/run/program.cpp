@@ -151,7 +151,8 @@ Problems deliver(const Options& options, Session& session, const RunResult& resu
     append(problems,
            write_json_report(options.json, options, engine, session, result, observers.history()));
   if (options.digest) print_digests(session);
-  if (options.profile) print_out("\n" + profile_text(session.module(), session.counters()));
+  if (options.profile)
+    print_out(fmt::format("\n{}", profile_text(session.module(), session.counters())));
   return problems;
 }
 
