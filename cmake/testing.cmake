@@ -88,5 +88,5 @@ function(trek_add_fuzz NAME)
     COMMAND ${PROJECT_SOURCE_DIR}/tools/fuzz ${NAME}
     LABELS fuzz
     TIMEOUT 300
-    ENVIRONMENT FUZZ_SECONDS=60)
+    ENVIRONMENT FUZZ_SECONDS=60 FUZZ_SEED=1)
 endfunction()

@@ -134,7 +134,9 @@ std::string instruction_text(const Module& module, const Place& place) {
   const isa::Instruction& instruction = instruction_at(module, place);
   std::string text = joined(module, place.function, module.results(instruction));
   if (!text.empty()) text += " = ";
-  text += isa::info(instruction.opcode).mnemonic;
+  const isa::OpInfo& op = isa::info(instruction.opcode);
+  text += op.mnemonic;
+  if (!op.operands.empty() && op.operands[0].access == isa::Access::inout) text += '!';
   const std::string operands = joined(module, place.function, module.operands(instruction));
   return operands.empty() ? text : text + " " + operands;
 }
