@@ -24,13 +24,19 @@ void check_structure(const Plan& plan, PlanErrors& errors) {
       errors.add(fmt::format("region {} is not inside its parent", r));
     if (region.decision != kNone && region.decision >= plan.nodes.size())
       errors.add(fmt::format("region {} is decided by no node", r));
+    const bool is_static = region.kind == RegionKind::repeat || region.static_trips;
+    if (is_static == (region.decision != kNone))
+      errors.add(fmt::format("region {} is decided {}", r, is_static ? "twice" : "by nothing"));
+    if (region.static_trips && region.kind != RegionKind::loop)
+      errors.add(fmt::format("region {} has trips and is no loop", r));
   }
   for (const View& view : plan.views)
     if (view.buffer >= plan.buffers.size()) errors.add("a view of no buffer");
   for (uint32_t i = 0; i < plan.tasks.size(); ++i) {
     const Task& task = plan.tasks[i];
     if (task.node >= plan.nodes.size() || task.region >= plan.regions.size() ||
-        task.processor > plan.control() || !within(task.first_box, task.boxes, plan.boxes.size()) ||
+        task.processor >= static_cast<uint32_t>(plan.device.processors) ||
+        !within(task.first_box, task.boxes, plan.boxes.size()) ||
         !within(task.first_wait, task.waits, plan.waits.size()) ||
         !within(task.first_signal, task.signals, plan.signals.size())) {
       errors.add(fmt::format("task {} names what is not there", i));

@@ -76,7 +76,7 @@ Order::Order(const Plan& plan, PlanErrors& errors)
       errors_(errors),
       previous_(plan.tasks.size(), kNone),
       producers_(plan.counters.size()) {
-  std::vector<uint32_t> last(static_cast<size_t>(plan.device.processors) + 1, kNone);
+  std::vector<uint32_t> last(static_cast<size_t>(plan.device.processors), kNone);
   for (uint32_t i = 0; i < plan.tasks.size(); ++i) {
     previous_[i] = std::exchange(last[plan.tasks[i].processor], i);
     for (uint32_t counter : plan.signals_of(plan.tasks[i])) producers_[counter].push_back(i);
@@ -201,7 +201,7 @@ void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
   const uint32_t first = body.first_task;
   sets.assign(body.end_task - first, Bits((width_ + 63) / 64, 0));
   // What a queue's own order gives: all its tasks of that trip, and what the last certain one knew.
-  std::vector<Bits> queues(static_cast<size_t>(plan_.device.processors) + 1,
+  std::vector<Bits> queues(static_cast<size_t>(plan_.device.processors),
                            Bits((width_ + 63) / 64, 0));
   for (uint32_t i = first; i < body.end_task; ++i) {
     Bits& queue = queues[plan_.tasks[i].processor];

@@ -296,7 +296,7 @@ void Dependencies::make_waits() {
 }
 
 void Dependencies::run() {
-  const size_t queues = static_cast<size_t>(plan_.device.processors) + 1;
+  const size_t queues = static_cast<size_t>(plan_.device.processors);
   clocks_.assign(queues, Clock(queues, 0));
   find_neighbours();
   forward();

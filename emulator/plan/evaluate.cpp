@@ -144,7 +144,7 @@ Faulted evaluate_chain(Work& work) {
   for (int64_t i = first; i < first + count; ++i) {
     Faulted fault;
     const uint64_t bits = work.run(work.node.chain, type.shape, i, 0, &fault);
-    if (fault) return type.scalar ? Fault{fault->code, -1} : fault;
+    if (fault) return fault;
     work.write(work.node.results[0], i, bits);
   }
   return std::nullopt;

@@ -11,15 +11,6 @@ using isa::DType;
 using isa::Opcode;
 using isa::TrapCode;
 
-// The trips of counter = from, from + step, ... while counter < until, or > for a negative step.
-uint64_t trips_of(int64_t from, int64_t until, int64_t step) {
-  const uint64_t distance = step > 0 ? static_cast<uint64_t>(until) - static_cast<uint64_t>(from)
-                                     : static_cast<uint64_t>(from) - static_cast<uint64_t>(until);
-  if (step > 0 ? from >= until : from <= until) return 0;
-  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : ~static_cast<uint64_t>(step) + 1;
-  return (distance - 1) / stride + 1;
-}
-
 Faulted decide(Work& work) {
   Decision& decision = *work.world.decision;
   if (work.node.opcode != Opcode::Loop) {
@@ -63,8 +54,7 @@ Faulted assert_finite(Work& work) {
   const isa::Type& type = work.type(0);
   for (int64_t i = 0; i < type.elements(); ++i) {
     const double x = value_as<double>(type.dtype, work.operand(0, i));
-    if (!(semantics::abs(x) <= 0x1.fffffffffffffp+1023))
-      return Fault{TrapCode::NotFinite, type.scalar ? -1 : i};
+    if (!(semantics::abs(x) <= 0x1.fffffffffffffp+1023)) return Fault{TrapCode::NotFinite, i};
   }
   return std::nullopt;
 }

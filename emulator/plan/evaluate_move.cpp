@@ -114,6 +114,21 @@ Faulted check_indices(Work& work, size_t operand, int64_t size) {
   return std::nullopt;
 }
 
+// Of the indices that the task's elements are picked by, each `inner` elements one, the lowest that is
+// outside. The only task of an empty result looks at all of them.
+Faulted check_used_indices(Work& work, size_t operand, int64_t size, int64_t inner) {
+  if (work.node.main_type.elements() == 0) return check_indices(work, operand, size);
+  const int64_t count = work.type(operand).elements();
+  const int64_t end = (work.task.first + work.task.count + inner - 1) / inner;
+  int64_t lowest = -1;
+  for (int64_t at = work.task.first / inner; at < end; ++at) {
+    const int64_t j = at % count;
+    if ((lowest < 0 || j < lowest) && !inside(index_value(work, operand, j), size)) lowest = j;
+  }
+  if (lowest < 0) return std::nullopt;
+  return Fault{TrapCode::IndexOutOfRange, lowest};
+}
+
 uint64_t gather_element(Work& work, const Indexed& shape, int64_t index) {
   const int64_t inner = index % shape.inner;
   const int64_t j = index / shape.inner % shape.count;
@@ -236,10 +251,13 @@ Faulted evaluate_move(Work& work) {
   Indexed shape;
   Faulted fault;
   if (opcode == Opcode::Slice) fault = slice_range(work);
-  if (opcode == Opcode::OneHot) fault = check_indices(work, 0, work.integer("depth"));
+  if (opcode == Opcode::OneHot) {
+    const int64_t depth = work.integer("depth");
+    fault = check_used_indices(work, 0, depth, depth);
+  }
   if (opcode == Opcode::Gather) {
     shape = indexed(work);
-    fault = check_indices(work, 1, shape.size);
+    fault = check_used_indices(work, 1, shape.size, shape.inner);
   }
   if (fault) return fault;
   for (int64_t i = work.task.first; i < work.task.first + work.task.count; ++i)

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/geometry.h"
+
 namespace trek::plan {
 namespace {
 
@@ -37,10 +39,18 @@ class Inliner {
   void yield(Frame& frame, const isa::Instruction& instruction, uint32_t at);
   void plain(Frame& frame, const isa::Instruction& instruction, uint32_t at);
   Name name(const Frame& frame, Ref ref) const;
+  int64_t constant(Name name) const { return isa::constant_integer(module_.constants[name.index]); }
+  // Whether from, until and step are constants; a step of 0 is a trap, which a task must raise.
+  bool has_static_trips(const std::vector<Name>& bounds) const {
+    return bounds[0].is(Kind::constant) && bounds[1].is(Kind::constant) &&
+           bounds[2].is(Kind::constant) && constant(bounds[2]) != 0;
+  }
   FlowAttribute attribute(const Frame& frame, const isa::AttributeInfo& info, Ref ref) const;
   Name define(Frame& frame, Ref ref, bool variable);
   uint32_t append(const Frame& frame, uint32_t at, Opcode opcode);
   void copy(const Frame& frame, uint32_t at, Name to, Name from);
+  // An instruction that becomes no step.
+  void count_one() { ++flow_.regions[region_.back()].weight; }
 
   const Module& module_;
   Flow& flow_;
@@ -201,6 +211,7 @@ bool Inliner::instruction(Frame& frame, uint32_t at) {
     case Opcode::Call:
       return call(frame, it, at);
     case Opcode::Return:
+      count_one();
       returned_.clear();
       for (Ref operand : module_.operands(it)) returned_.push_back(name(frame, operand));
       return true;
@@ -227,11 +238,22 @@ void Inliner::open_carrying(Frame& frame, const isa::Instruction& it, uint32_t a
     region.variables.push_back(variable);
     copy(frame, at, variable, initial[fixed + i]);
   }
-  if (is_loop) {
+  const bool is_static = is_loop && has_static_trips(initial);
+  if (is_loop && !is_static) {
     region.decision = append(frame, at, Opcode::Loop);
     flow_.steps.back().operands.assign(initial.begin(), initial.begin() + 3);
+    flow_.steps.back().weight = 1;
+  } else {
+    count_one();
   }
   const uint32_t opened = open(is_loop ? RegionKind::loop : RegionKind::repeat, region.decision);
+  if (is_static) {
+    FlowRegion& loop = flow_.regions[opened];
+    loop.static_trips = true;
+    loop.from = constant(initial[0]);
+    loop.step = constant(initial[2]);
+    loop.trips = trips_of(loop.from, constant(initial[1]), loop.step);
+  }
   if (is_loop) frame.names[registers[0].index()] = {Kind::counter, opened};
   frame.regions.push_back(std::move(region));
 }
@@ -242,6 +264,7 @@ void Inliner::open_if(Frame& frame, const isa::Instruction& it, uint32_t at) {
   for (Ref result : module_.results(it)) region.variables.push_back(define(frame, result, true));
   region.decision = append(frame, at, Opcode::If);
   flow_.steps.back().operands = {condition};
+  flow_.steps.back().weight = 1;
   open(RegionKind::then, region.decision);
   frame.regions.push_back(std::move(region));
 }
@@ -249,12 +272,14 @@ void Inliner::open_if(Frame& frame, const isa::Instruction& it, uint32_t at) {
 void Inliner::test(Frame& frame, const isa::Instruction& it, uint32_t at) {
   const uint32_t step = append(frame, at, Opcode::Test);
   flow_.steps.back().operands = {name(frame, module_.operands(it)[0])};
+  flow_.steps.back().weight = 1;
   frame.regions.back().has_rest = true;
   open(RegionKind::rest, step);
 }
 
 // The values are handed on at once: one that is itself a variable of this region is saved first.
 void Inliner::yield(Frame& frame, const isa::Instruction& it, uint32_t at) {
+  count_one();
   Frame::Open region = std::move(frame.regions.back());
   frame.regions.pop_back();
   std::vector<Name> values;
@@ -283,6 +308,7 @@ void Inliner::plain(Frame& frame, const isa::Instruction& it, uint32_t at) {
   const isa::OpInfo& op = isa::info(it.opcode);
   const uint32_t index = append(frame, at, it.opcode);
   Step step = std::move(flow_.steps[index]);
+  step.weight = 1;
   for (Ref operand : module_.operands(it)) step.operands.push_back(name(frame, operand));
   const auto attributes = module_.attributes(it);
   for (size_t i = 0; i < attributes.size(); ++i)
@@ -294,6 +320,7 @@ void Inliner::plain(Frame& frame, const isa::Instruction& it, uint32_t at) {
 // A register is a value: a tensor that is handed over as one, or returned as one, is copied; the copy is
 // a view where nothing writes the tensor meanwhile (storage.cpp).
 bool Inliner::call(Frame& frame, const isa::Instruction& it, uint32_t at) {
+  count_one();
   const uint32_t index = module_.attributes(it)[0].index();
   const isa::Function& callee = module_.functions[index];
   const auto operands = module_.operands(it);

@@ -40,6 +40,7 @@ struct Step {
   uint32_t function = 0;
   uint32_t instruction = 0;
   uint32_t site = kNone;
+  uint32_t weight = 0;  // instructions of the module: 1, or 0 for a copy that inlining has added
   std::vector<Name> operands;
   std::vector<FlowAttribute> attributes;
   std::vector<Name> results;  // values or tensors
@@ -54,11 +55,16 @@ struct FlowValue {
 
 struct FlowRegion {
   RegionKind kind = RegionKind::root;
+  bool static_trips = false;  // then from, step, trips are as in Region, and no step decides
   uint32_t parent = kNone;
   uint32_t decision = kNone;  // step
   uint32_t first = 0;         // steps [first, end)
   uint32_t end = 0;
   int depth = 0;
+  int64_t from = 0;
+  int64_t step = 0;
+  uint64_t trips = 0;
+  uint32_t weight = 0;  // instructions that have no step: as in Region
   bool is_loop() const { return kind == RegionKind::loop || kind == RegionKind::repeat; }
 };
 

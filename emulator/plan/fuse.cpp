@@ -216,6 +216,7 @@ Group Fuser::plain(uint32_t at) {
   Group group;
   group.step = at;
   group.main = at;
+  group.weight = step.weight;
   group.operands = step.operands;
   group.own_operands = static_cast<uint32_t>(step.operands.size());
   if (!rule_of(step.opcode).prologue || !step.operands[0].is(Kind::value)) return group;
@@ -224,6 +225,7 @@ Group Fuser::plain(uint32_t at) {
   Group& producer = *groups_[uses_[value].definition];
   group.source = flow_.values[value].type;
   group.operands[0] = {};
+  group.weight += producer.weight;
   splice(group, producer);
   group.prologue = std::exchange(group.chain, {});
   groups_[uses_[value].definition].reset();
@@ -239,6 +241,7 @@ bool Fuser::redirected(uint32_t at, Group& group) {
   group = std::move(*groups_[uses_[value].definition]);
   groups_[uses_[value].definition].reset();
   group.step = at;
+  group.weight += step.weight;
   return true;
 }
 
@@ -284,10 +287,12 @@ Group Fuser::chain(uint32_t at) {
               : MicroStep::Input{From::step, static_cast<uint32_t>(group.chain.size() - 1)};
     } else {
       inputs[value] = {From::step, splice(group, producer)};
+      group.weight += producer.weight;
     }
   }
   for (uint32_t value : taken) groups_[uses_[value].definition].reset();
   group.step = at;
+  group.weight += step.weight;
   MicroStep micro = micro_step(group, step);
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const Name name = step.operands[i];

@@ -21,6 +21,7 @@ inline constexpr size_t kMaxOperands = 12;    // of a group, but for instruction
 struct Group {
   uint32_t step = 0;      // where it stands, and what names it
   uint32_t main = kNone;  // the step that is not part of a program
+  uint32_t weight = 0;    // instructions of the module, of all its steps
   std::vector<Name> operands;
   uint32_t own_operands = 0;  // the first ones are the main step's
   isa::Type source;           // with a prologue: the type of the main step's operand 0

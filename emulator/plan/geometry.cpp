@@ -75,6 +75,15 @@ std::vector<int64_t> axes_of(const Plan& plan, const Node& node) {
   return axes;
 }
 
+// The difference of two i64 fits a u64.
+uint64_t trips_of(int64_t from, int64_t until, int64_t step) {
+  if (step > 0 ? from >= until : from <= until) return 0;
+  const uint64_t distance = step > 0 ? static_cast<uint64_t>(until) - static_cast<uint64_t>(from)
+                                     : static_cast<uint64_t>(from) - static_cast<uint64_t>(until);
+  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : ~static_cast<uint64_t>(step) + 1;
+  return (distance - 1) / stride + 1;
+}
+
 MatrixShape matrix_shape(const Node& node) {
   const Shape& a = node.operand_types[0].shape;
   const Shape& out = node.main_type.shape;

@@ -37,6 +37,9 @@ Lines lines_of(const isa::Shape& shape, const std::vector<int64_t>& axes);
 // The axes that a node's attribute `axis` names: every one where it is absent, none where it is empty.
 std::vector<int64_t> axes_of(const Plan& plan, const Node& node);
 
+// The trips of a loop whose counter is from, from + step, ... while it is before `until`; step is not 0.
+uint64_t trips_of(int64_t from, int64_t until, int64_t step);
+
 // A static number of an operand: a constant, or a number itself.
 int64_t static_integer(const Plan& plan, Operand operand);
 // An attribute of the node's row by its name; one that is not given has no items.

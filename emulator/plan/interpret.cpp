@@ -68,7 +68,7 @@ class Machine {
   Progress at_end(Processor& p);
   bool may_begin(const Processor& p, const Task& task) const;
   bool execute(Processor& p, uint32_t task);
-  void begin_trip(Processor& p) { ++p.epochs[p.frames.back().region]; }
+  void begin_trip(Processor& p);
   Moment moment(const Processor& p) const;
   std::string stuck() const;
   uint64_t random() {
@@ -95,7 +95,7 @@ Machine::Machine(const Plan& plan, std::span<std::byte> arena, const InterpretOp
     : plan_(plan),
       options_(options),
       items_(items_of(plan)),
-      processors_(static_cast<size_t>(plan.device.processors) + 1),
+      processors_(static_cast<size_t>(plan.device.processors)),
       counters_(plan.counters.size(), 0),
       log_(plan.nodes.size()),
       state_(options.order_seed) {
@@ -117,6 +117,16 @@ Machine::Machine(const Plan& plan, std::span<std::byte> arena, const InterpretOp
                        std::span<const std::byte> bytes) {
     result_.emitted.push_back({std::string(name), type, {bytes.begin(), bytes.end()}});
   };
+}
+
+// The control processor counts for all.
+void Machine::begin_trip(Processor& p) {
+  const uint32_t region = p.frames.back().region;
+  ++p.epochs[region];
+  if (&p != processors_.data()) return;
+  result_.instructions += plan_.regions[region].instructions;
+  if (options_.instruction_limit != 0 && result_.instructions > options_.instruction_limit)
+    result_.failure = "instruction limit";
 }
 
 Moment Machine::moment(const Processor& p) const {
@@ -202,8 +212,9 @@ Machine::Progress Machine::at_node(Processor& p, uint32_t index) {
 
 Machine::Progress Machine::at_region(Processor& p, uint32_t index) {
   const Region& region = plan_.regions[index];
-  const Decision decision =
-      region.decision == kNone ? Decision{0, 0, 1} : p.decisions[region.decision];
+  const Decision known =
+      region.static_trips ? Decision{region.from, region.step, region.trips} : Decision{0, 0, 1};
+  const Decision decision = region.decision == kNone ? known : p.decisions[region.decision];
   const bool enters =
       region.kind == RegionKind::otherwise ? decision.trips == 0 : decision.trips > 0;
   if (enters) {

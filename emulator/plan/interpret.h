@@ -15,9 +15,10 @@
 namespace trek::plan {
 
 struct InterpretOptions {
-  uint64_t order_seed = 1;   // which processor goes next
-  uint64_t random_seed = 0;  // mixed into the keys of random instructions
-  uint64_t task_limit = 0;   // tasks executed; 0: none
+  uint64_t order_seed = 1;         // which processor goes next
+  uint64_t random_seed = 0;        // mixed into the keys of random instructions
+  uint64_t task_limit = 0;         // tasks executed; 0: none
+  uint64_t instruction_limit = 0;  // dynamic instructions, looked at as a trip begins; 0: none
   // Gives the next block of a stream (an index into Module::tensors), or false at its end.
   std::function<bool(uint32_t tensor, std::span<std::byte> block)> next;
 };
@@ -41,6 +42,8 @@ struct Interpreted {
   std::string failure;           // of the plan: stuck, an access outside boxes, a limit; else empty
   std::vector<EmittedValue> emitted;
   uint64_t tasks = 0;
+  uint64_t instructions =
+      0;  // dynamic ones of the module, as the reference counts them, unless it traps
 };
 
 // `arena` has plan.arena_bytes; tensors and params hold what they begin with. What is left between them

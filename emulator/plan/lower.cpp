@@ -193,6 +193,11 @@ void Lowering::make_regions() {
     region.first_node = node_at(from.first);
     region.end_node = node_at(from.end);
     if (from.decision != kNone) region.decision = node_at(from.decision);
+    region.static_trips = from.static_trips;
+    region.from = from.from;
+    region.step = from.step;
+    region.trips = from.trips;
+    region.weight = from.weight;
     plan_.regions.push_back(region);
   }
 }
@@ -248,6 +253,7 @@ void Lowering::make_node(const Group& group) {
   node.function = main.function;
   node.instruction = main.instruction;
   node.site = main.site;
+  node.weight = group.weight;
   node.own_operands = group.own_operands;
   node.prologue = group.prologue;
   node.chain = group.chain;
@@ -277,7 +283,12 @@ void Lowering::make_node(const Group& group) {
 
 void Lowering::make_nodes() {
   for (size_t g = 0; g < groups_.size(); ++g)
-    if (!is_view_[g]) make_node(groups_[g]);
+    if (is_view_[g])
+      plan_.regions[flow_.steps[groups_[g].step].region].weight += groups_[g].weight;
+    else
+      make_node(groups_[g]);
+  for (Region& region : plan_.regions) region.instructions = region.weight;
+  for (const Node& node : plan_.nodes) plan_.regions[node.region].instructions += node.weight;
   for (uint32_t r = 0; r < plan_.regions.size(); ++r) {
     const uint32_t decision = plan_.regions[r].decision;
     if (decision != kNone && plan_.nodes[decision].decides == kNone)

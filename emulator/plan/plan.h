@@ -6,8 +6,9 @@
 //     tasks, one tile each.
 //   - Regions are the module's control flow: bodies of loops, branches. They nest, and cover nodes (and
 //     so tasks) in contiguous ranges.
-//   - Every task belongs to a processor's queue: its tasks in program order. The control processor has
-//     the scalar instructions, the decisions, and what must happen in program order (emit, next).
+//   - Every task belongs to a processor's queue: its tasks in program order. Processor 0 is the control
+//     processor: it has the scalar instructions, the decisions, and what must happen in program order
+//     (emit, next). It also has tiles like any other, but comes last when they are dealt.
 //   - Between processors there are counters. A counter is raised by each of its producers, all of one
 //     region, and is never reset: a wait is for
 //         count * (epoch of the producers' region - delta)
@@ -33,7 +34,7 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 // What the linker must know of a device.
 struct Device {
   std::string name = "generic";
-  int processors = 132;               // queues beside the control processor's
+  int processors = 132;               // queues
   int64_t shared_bytes = 227 * 1024;  // of one processor
   int64_t matrix_rows = 64;           // a tile of a matrix product
   int64_t matrix_columns = 64;
@@ -135,6 +136,7 @@ struct Node {
   uint32_t first_task = 0;
   uint32_t tasks = 0;
   uint32_t decides = kNone;  // the region whose trips this control node decides
+  uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
 };
 
@@ -183,7 +185,7 @@ static_assert(sizeof(Task) <= 64, "a task and its inline waits are to fit a reco
 
 enum class RegionKind : uint8_t {
   root,
-  loop,    // trips counted by its decision
+  loop,    // trips counted by its decision, or static
   repeat,  // the body of a `while` up to its `test`, which is its last node
   rest,    // the body after the test, entered while it holds; where it fails, the repeat ends
   then,
@@ -193,13 +195,25 @@ std::string_view name(RegionKind kind);
 
 struct Region {
   RegionKind kind = RegionKind::root;
+  // A loop whose bounds and step are constants: every processor knows its trips, nobody decides.
+  bool static_trips = false;
   uint32_t parent = kNone;
-  uint32_t decision = kNone;  // the node that decides: loop, test, if; none of root and repeat
+  uint32_t decision = kNone;  // the node that decides: loop, test, if; else none
   uint32_t first_node = 0;    // nodes [first_node, end_node), inner regions included
   uint32_t end_node = 0;
   uint32_t first_task = 0;
   uint32_t end_task = 0;
   int depth = 0;
+  // Of a loop with static trips: the counter of trip t is from + step * t, modulo 2^64.
+  int64_t from = 0;
+  int64_t step = 0;
+  uint64_t trips = 0;
+  // Dynamic instructions, counted as the reference counts them: a region counts `instructions` each time
+  // that it is entered, a loop each time that a trip begins. These are the weights of its own nodes, and
+  // `weight` of what has no node (yield, call, return, a loop with static trips, views); those of inner
+  // regions are their own.
+  uint32_t weight = 0;
+  uint64_t instructions = 0;
   bool is_loop() const { return kind == RegionKind::loop || kind == RegionKind::repeat; }
 };
 
@@ -236,7 +250,7 @@ struct Plan {
   int64_t peak_bytes = 0;   // of tensor registers as placed
   int64_t lower_bound = 0;  // the most bytes of tensor registers alive at once
 
-  uint32_t control() const { return static_cast<uint32_t>(device.processors); }
+  uint32_t control() const { return 0; }
   std::span<const Box> boxes_of(const Task& t) const {
     return {boxes.data() + t.first_box, t.boxes};
   }

@@ -62,9 +62,7 @@ std::string node_text(const Plan& plan, const Node& node) {
 
 void print_task(Out out, const Plan& plan, uint32_t index, std::string_view indent) {
   const Task& task = plan.tasks[index];
-  const std::string processor =
-      task.processor == plan.control() ? "control" : fmt::format("p{}", task.processor);
-  fmt::format_to(out, "{}  t{} {} [{}, {})", indent, index, processor, task.first,
+  fmt::format_to(out, "{}  t{} p{} [{}, {})", indent, index, task.processor, task.first,
                  task.first + task.count);
   for (const Wait& wait : plan.waits_of(task))
     fmt::format_to(out, "{} c{} >= {} x e{}{}", wait.first_trip ? " wait-once" : " wait",
@@ -105,8 +103,9 @@ std::string print_plan(const Plan& plan) {
     for (uint32_t r = 0; r < plan.regions.size(); ++r) {
       const Region& region = plan.regions[r];
       if (region.first_node != n || region.end_node == n) continue;
-      fmt::format_to(out, "{:{}}region {} {}: nodes {} to {}\n", "", 2 * region.depth, r,
-                     name(region.kind), region.first_node, region.end_node - 1);
+      fmt::format_to(out, "{:{}}region {} {}: nodes {} to {}{}\n", "", 2 * region.depth, r,
+                     name(region.kind), region.first_node, region.end_node - 1,
+                     region.static_trips ? fmt::format(", {} trips", region.trips) : "");
     }
     const Node& node = plan.nodes[n];
     const std::string indent(2 * static_cast<size_t>(plan.regions[node.region].depth) + 2, ' ');

@@ -5,6 +5,7 @@
 
 #include "emulator/plan/geometry.h"
 #include "emulator/plan/rules.h"
+#include "emulator/plan/window.h"
 
 namespace trek::plan {
 namespace {
@@ -20,6 +21,7 @@ class Tiler {
  private:
   void elements(Node& node);
   void lines(Node& node);
+  void scattered_lines(Node& node, const Lines& lines, int64_t size);
   void matrix(Node& node);
   void whole(Node& node);
   void start(const Node& node, int64_t first, int64_t count);
@@ -48,9 +50,10 @@ void Tiler::start(const Node& node, int64_t first, int64_t count) {
   task.first = first;
   task.count = count;
   const uint32_t of_node = static_cast<uint32_t>(plan_.tasks.size()) - node.first_task;
+  // The control processor's turn comes last: it has scalars and decisions to do besides.
   task.processor = node.unit == Unit::control
                        ? plan_.control()
-                       : of_node % static_cast<uint32_t>(plan_.device.processors);
+                       : (of_node + 1) % static_cast<uint32_t>(plan_.device.processors);
   task.first_box = static_cast<uint32_t>(plan_.boxes.size());
   plan_.tasks.push_back(task);
 }
@@ -92,15 +95,21 @@ void Tiler::read_scalars(const Node& node) {
       if (item.kind == Operand::Kind::view) add(item, range(0, 1), false, false);
 }
 
-// What prologue and tail read: an operand of the shape that the program runs over like that, else whole.
+// What a tile reads of an operand that is broadcast to `shape`.
+Box broadcast_part(const Type& type, const isa::Shape& shape, const Box& part) {
+  if (type.scalar) return all_of(type);
+  if (type.shape == shape) return part;
+  return box_of(type.shape, broadcast_window(shape, type.shape, window_of(shape, part)));
+}
+
+// What prologue and tail read.
 void Tiler::read_programs(const Node& node, const Box& like_main, const Type& main,
                           const Box& like_result) {
   const auto inputs = [&](const std::vector<MicroStep>& program, const isa::Shape& shape,
                           const Box& like) {
     const auto input = [&](const MicroStep::Input& in) {
       if (in.from != MicroStep::From::operand) return;
-      const Type& type = node.operand_types[in.index];
-      add(node.operands[in.index], !type.scalar && type.shape == shape ? like : all_of(type), false,
+      add(node.operands[in.index], broadcast_part(node.operand_types[in.index], shape, like), false,
           false);
     };
     for (const MicroStep& step : program) {
@@ -116,7 +125,7 @@ void Tiler::read_programs(const Node& node, const Box& like_main, const Type& ma
 int64_t Tiler::chunk(int64_t elements) const {
   const int64_t most = int64_t{plan_.device.processors} * plan_.device.tasks_per_processor;
   const int64_t share = (elements + most - 1) / most;
-  return std::max(plan_.device.chunk, (share + 1023) / 1024 * 1024);
+  return share <= plan_.device.chunk ? plan_.device.chunk : (share + 1023) / 1024 * 1024;
 }
 
 void Tiler::elements(Node& node) {
@@ -125,7 +134,7 @@ void Tiler::elements(Node& node) {
   const isa::OpInfo& op = isa::info(node.opcode);
   const int64_t size = chunk(type.elements());
   // Reads element i for its element i: everything but the moves, and a reshape.
-  const bool aligned = node.unit != Unit::move || node.opcode == Opcode::Reshape;
+  const bool moves = node.unit == Unit::move && node.opcode != Opcode::Reshape;
   // An instruction that may trap looks at its operands even where it gives nothing.
   const int64_t end = op.traps.empty() ? type.elements() : std::max<int64_t>(1, type.elements());
   for (int64_t first = 0; first < end; first += size) {
@@ -133,8 +142,10 @@ void Tiler::elements(Node& node) {
     start(node, first, part.row_bytes);
     for (size_t i = 0; i < node.own_operands; ++i) {
       const Type& from = node.operand_types[i];
-      const bool same = aligned && !from.scalar && from.elements() == type.elements();
-      add(node.operands[i], same ? part : all_of(from), false, false);
+      Box read = !from.scalar && from.elements() == type.elements() ? part : all_of(from);
+      if (moves && !from.scalar)
+        read = box_of(from.shape, moved_window(plan_, node, i, window_of(type.shape, part)));
+      add(node.operands[i], read, false, false);
       if (i < op.operands.size() && op.operands[i].access == isa::Access::inout)
         add(node.operands[i], part, true, false);
     }
@@ -157,8 +168,9 @@ void Tiler::lines(Node& node) {
   const Type& main = node.operand_types[0];
   const Lines lines = lines_of(main.shape, axes_of(plan_, node));
   if (lines.lines == 0) return;
-  if (!lines.adjacent || lines.n == 0) return whole(node);
+  if (lines.n == 0) return whole(node);
   const int64_t wanted = std::max<int64_t>(1, chunk(main.elements()) / lines.n);
+  if (!lines.adjacent) return scattered_lines(node, lines, wanted);
   const bool by_outer = wanted >= lines.inner;
   const int64_t size = by_outer ? wanted / lines.inner * lines.inner : wanted;
   const int64_t block = by_outer ? lines.lines : lines.inner;  // tiles do not cross its ends
@@ -176,6 +188,38 @@ void Tiler::lines(Node& node) {
     }
     read_programs(node, part, main, result_part);
     first += count;
+  }
+}
+
+// Lines along axes that are not neighbours. Only reductions have them: one result for a line.
+void Tiler::scattered_lines(Node& node, const Lines& lines, int64_t size) {
+  const Type& main = node.operand_types[0];
+  std::vector<int64_t> kept;
+  std::vector<size_t> axes;  // of the operand
+  const std::vector<int64_t> along = axes_of(plan_, node);
+  for (int i = 0; i < main.shape.rank(); ++i) {
+    const bool summed = std::any_of(along.begin(), along.end(), [&](int64_t axis) {
+      return (axis < 0 ? axis + main.shape.rank() : axis) == i;
+    });
+    if (summed) continue;
+    kept.push_back(main.shape[i]);
+    axes.push_back(static_cast<size_t>(i));
+  }
+  const isa::Shape outer(kept);
+  for (int64_t first = 0; first < lines.lines; first += size) {
+    const Box result = range(first, std::min(size, lines.lines - first));
+    const Window of_lines = window_of(outer, result);
+    Window window = whole_window(main.shape);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      window.low[axes[i]] = of_lines.low[i];
+      window.high[axes[i]] = of_lines.high[i];
+    }
+    const Box part = box_of(main.shape, window);
+    start(node, first, result.row_bytes);
+    for (size_t i = 0; i < node.own_operands; ++i) add(node.operands[i], part, false, false);
+    read_scalars(node);
+    read_programs(node, part, main, result);
+    for (uint32_t view : node.results) add({Operand::Kind::view, view}, result, true, false);
   }
 }
 
@@ -199,6 +243,8 @@ void Tiler::matrix(Node& node) {
   const MatrixTiles tiles = matrix_tiles(plan_.device, shape);
   for (int64_t i = 0; i < tiles.count; ++i) {
     const MatrixTile tile = matrix_tile(shape, tiles, i);
+    const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
+                               tile.columns, tile.rows, shape.n);
     start(node, i, 1);
     matrix_operand(node.operands[0], node.operand_types[0], shape, tile.batch,
                    shape.ta ? 0 : tile.row, shape.ta ? shape.k : tile.rows, shape.ta ? tile.row : 0,
@@ -207,10 +253,9 @@ void Tiler::matrix(Node& node) {
                    shape.tb ? tile.column : 0, shape.tb ? tile.columns : shape.k,
                    shape.tb ? 0 : tile.column, shape.tb ? shape.k : tile.columns);
     if (node.own_operands > 2 && node.operands[2])
-      add(node.operands[2], all_of(node.operand_types[2]), false, false);
+      add(node.operands[2], broadcast_part(node.operand_types[2], node.main_type.shape, part),
+          false, false);
     read_scalars(node);
-    const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
-                               tile.columns, tile.rows, shape.n);
     read_programs(node, part, node.main_type, part);
     add({Operand::Kind::view, node.results[0]}, part, true, false);
   }

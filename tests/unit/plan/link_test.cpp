@@ -34,6 +34,7 @@ void expect_same_everywhere(const isa::Module& module) {
         REQUIRE(got.failure == "");
         CHECK(got.trap == want.trap);
         CHECK(got.tensors == want.tensors);
+        CHECK(got.instructions == want.instructions);
         CHECK((got.emitted == want.emitted || !want.trap.empty()));
       }
     }
@@ -67,6 +68,42 @@ TEST_CASE("a loop may make no trip, and a branch not be taken") {
   @y = add %r, @s
 }
 )"));
+}
+
+TEST_CASE("a loop between constants needs no decision, also where it makes no trip") {
+  const isa::Module module = assembled(R"(
+.param $n i64 = 2
+.output @down i64[]
+.state @none f32[20] = 0
+.func main() {
+  loop $i = 9 until -1 step -2 {
+    store! @down, $i, at=[]
+    loop $j = $i until $n {
+      @none = fill 3.0, shape=[20], to=f32
+    }
+  }
+  loop $i = 5 until 5 {
+    @none = fill 1.0, shape=[20], to=f32
+  }
+}
+)");
+  const Plan plan = linked(module, small_device(3));
+  REQUIRE(plan.regions.size() == 4);
+  CHECK(plan.regions[1].static_trips);
+  CHECK(plan.regions[1].trips == 5);
+  CHECK(plan.regions[1].from == 9);
+  CHECK(plan.regions[1].step == -2);
+  CHECK(plan.regions[1].decision == kNone);
+  CHECK(!plan.regions[2].static_trips);
+  CHECK(plan.regions[3].static_trips);
+  CHECK(plan.regions[3].trips == 0);
+  node_of(plan, isa::Opcode::Loop);  // the one in the middle
+  expect_same_everywhere(module);
+}
+
+TEST_CASE("a loop whose step is the constant 0 traps where it stands") {
+  const isa::Module module = assembled(".func main() {\n  loop $i = 0 until 5 step 0 {\n  }\n}\n");
+  CHECK(run(module, linked(module, small_device(3)), 1).trap.starts_with("invalid-argument at "));
 }
 
 TEST_CASE("the earliest trap in program order is reported, with its lowest element") {
@@ -166,8 +203,9 @@ TEST_CASE("a program that needs more memory than the device has is refused with 
 
 TEST_CASE("a plan is printed with its memory, regions, nodes, waits and signals") {
   const std::string text = print_plan(linked(assembled(kTraining), small_device(3)));
-  for (const char* part : {"plan for small3: 3 processors", "registers", "region 1 loop", "matrix:",
-                           "@w1 f32[12,16]", "immutable", "wait c", "signal c", "control"}) {
+  for (const char* part :
+       {"plan for small3: 3 processors", "registers", "region 1 loop", "matrix:", "@w1 f32[12,16]",
+        "immutable", "wait c", "signal c", "control:", " p0 "}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }

@@ -124,6 +124,7 @@ Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, co
                     result.trap->instruction, result.trap->element);
     return outcome;  // memory is not defined
   }
+  outcome.instructions = result.instructions;
   for (uint32_t i = 0; i < module.tensors.size(); ++i) {
     const auto bytes = tensor_bytes(plan, arena, i);
     outcome.tensors.emplace_back(bytes.begin(), bytes.end());

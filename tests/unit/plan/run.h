@@ -30,6 +30,7 @@ struct Outcome {
   std::vector<EmittedValue> emitted;
   std::string trap;
   std::string failure;
+  uint64_t instructions = 0;  // 0 after a trap
   bool operator==(const Outcome&) const = default;
 };
 
