@@ -261,8 +261,24 @@ void check_tests(const Module& module, Report& report) {
                          binding.target.is(RefKind::param)))
         report.add(ErrorCode::BadEncoding, place, fmt::format("bytes that are no {}", name(dtype)));
     };
-    for (const TestBinding& binding : test.given) check(binding, false);
-    for (const TestBinding& binding : test.expected) check(binding, true);
+    // A stream may be given several times: each time its next block.
+    std::unordered_set<uint32_t> taken;
+    const auto check_once = [&](const TestBinding& binding) {
+      const bool is_stream = binding.target.is(RefKind::tensor) &&
+                             in_range(module, Function{}, binding.target) &&
+                             module.tensors[binding.target.index()].role == Role::stream;
+      if (!is_stream && !taken.insert(binding.target.bits).second)
+        report.add(ErrorCode::Redefined, place, "a tensor or param is bound twice");
+    };
+    for (const TestBinding& binding : test.given) {
+      check(binding, false);
+      check_once(binding);
+    }
+    taken.clear();
+    for (const TestBinding& binding : test.expected) {
+      check(binding, true);
+      check_once(binding);
+    }
     if (name(test.trap) == "unknown") report.add(ErrorCode::BadEncoding, place, "no such trap");
     if (test.trap != TrapCode::None && !test.expected.empty())
       report.add(ErrorCode::Structure, place, "a test expects values or a trap, not both");
