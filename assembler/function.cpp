@@ -24,6 +24,7 @@ void FunctionParser::parse(const Body& body) {
 
   core_.stream.push(body.plain ? TokenStream::FrameKind::body : TokenStream::FrameKind::macro,
                     body.span, body.scope, body.expansion);
+  core_.reporter.set_unclosed(!body.is_closed);
   statements_.run(*this);
 
   const isa::Function& function = core_.build.function();
@@ -33,6 +34,7 @@ void FunctionParser::parse(const Body& body) {
         {body.span.file, body.opener.line, body.opener.column, body.opener.length}, body.expansion,
         fmt::format("the function gives {} result{}, and its body ends without 'return'",
                     function.results.size(), function.results.size() == 1 ? "" : "s"));
+  core_.reporter.set_unclosed(false);
   core_.build.end_function();
   auto& lines = core_.module.debug.lines[function_].code;
   const auto& code = core_.module.functions[function_].code;

@@ -142,7 +142,9 @@ bool Statements::take_body(TextSpan& body) {
   const Token open = core_.stream.peek();
   if (!core_.expect(TokenKind::left_brace, "'{'")) return false;
   if (core_.stream.skip_block(body)) return true;
-  return core_.fail(ErrorCode::Unclosed, open, "a block without its '}'");
+  core_.fail(ErrorCode::Unclosed, open, "a block without its '}'");
+  core_.reporter.lose_text();
+  return false;
 }
 
 }  // namespace trek::assembler

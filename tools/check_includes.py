@@ -24,7 +24,11 @@ SEES = {
     "isa": ["isa/semantics"],
     "assembler": ["isa", "isa/semantics"],
     "emulator": ["isa"],
+    "emulator/driver": [],
+    "emulator/measure": ["emulator/driver"],
     "emulator/plan": ["isa", "isa/semantics"],
+    "emulator/device": ["isa", "isa/semantics"],
+    "emulator/resident": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device", "emulator/driver"],
     "emulator/ref": ["isa", "isa/semantics", "emulator"],
     "hostlib": ["isa", "assembler", "emulator", "emulator/ref"],
 }

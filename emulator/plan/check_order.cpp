@@ -6,6 +6,8 @@
 // next there is a second set, of tasks of the trip before. The sets are bits, worked out for a block of
 // tasks at a time so that large plans fit in memory.
 #include <algorithm>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,6 +22,9 @@ constexpr size_t kBitsAtOnce = size_t{1} << 29;
 struct Conflict {
   uint32_t first = 0;  // in program order
   uint32_t second = 0;
+  // Of one node, both of them partial writes: different elements, in any order within a trip. That they
+  // are different is interpret()'s to see.
+  bool tiles = false;
 };
 
 class Order {
@@ -56,6 +61,7 @@ class Order {
          r = plan_.regions[r].parent)
       if (plan_.regions[r].decision != kNone) f(plan_.nodes[plan_.regions[r].decision].first_task);
   }
+  uint32_t node_of(uint32_t task) const { return plan_.tasks[task].node; }
   std::string describe(uint32_t task) const {
     return fmt::format("t{} ({})", task,
                        isa::info(plan_.nodes[plan_.tasks[task].node].opcode).mnemonic);
@@ -159,15 +165,17 @@ void Order::find_conflicts() {
       std::erase_if(others, ended);
       for (const Access& other : others)
         if (other.task != access.task && overlap(box, plan_.boxes[other.box]))
-          conflicts_.push_back(
-              {std::min(access.task, other.task), std::max(access.task, other.task)});
+          conflicts_.push_back({std::min(access.task, other.task),
+                                std::max(access.task, other.task),
+                                box.partial && plan_.boxes[other.box].partial &&
+                                    node_of(access.task) == node_of(other.task)});
     };
     meet(writes);
     if (box.write) meet(reads);
     (box.write ? writes : reads).push_back(access);
   }
   const auto less = [](const Conflict& a, const Conflict& b) {
-    return std::pair(a.second, a.first) < std::pair(b.second, b.first);
+    return std::tuple(a.second, a.first, a.tiles) < std::tuple(b.second, b.first, b.tiles);
   };
   std::sort(conflicts_.begin(), conflicts_.end(), less);
   const auto same = [](const Conflict& a, const Conflict& b) {
@@ -238,21 +246,23 @@ void Order::check_loop(uint32_t loop) {
   const Region& body = plan_.regions[loop];
   std::vector<Bits> sets;
   work_out_previous(loop, sets);
-  for (const Conflict& conflict : conflicts_) {
-    const auto [early, late] = conflict;
-    if (early < body.first_task || late >= body.end_task || late < block_ ||
-        late >= block_ + width_)
-      continue;
-    if (!has(sets[early - body.first_task], late))
+  const auto expect = [&](uint32_t task, uint32_t before) {
+    if (before < block_ || before >= block_ + width_) return;
+    if (!has(sets[task - body.first_task], before))
       errors_.add(fmt::format("{} does not wait for {} of the trip before (region {})",
-                              describe(early), describe(late), loop));
+                              describe(task), describe(before), loop));
+  };
+  for (const auto [early, late, tiles] : conflicts_) {
+    if (early < body.first_task || late >= body.end_task) continue;
+    expect(early, late);
+    if (tiles) expect(late, early);
   }
 }
 
 void Order::check_block() {
   work_out_before();
   for (const Conflict& conflict : conflicts_)
-    if (conflict.first >= block_ && conflict.first < block_ + width_ &&
+    if (!conflict.tiles && conflict.first >= block_ && conflict.first < block_ + width_ &&
         !has(before_[conflict.second], conflict.first))
       errors_.add(fmt::format("{} does not wait for {}, with which it shares memory",
                               describe(conflict.second), describe(conflict.first)));

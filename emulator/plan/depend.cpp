@@ -100,7 +100,10 @@ std::vector<uint32_t> Dependencies::conflicts(uint32_t at, bool later) const {
     for (uint32_t buffer : neighbours_[box.buffer])
       for (const Access& access : log_[buffer]) {
         const Box& other = plan_.boxes[access.box];
-        if ((access.task >= at) != later || (!box.write && !other.write)) continue;
+        if (!box.write && !other.write) continue;
+        // Tiles of one node write different elements, whatever their boxes: only trips are in order.
+        const bool tiles = box.partial && other.partial && task(access.task).node == task(at).node;
+        if (tiles ? !later : (access.task >= at) != later) continue;
         if (overlap(box, other)) found.push_back(access.task);
       }
   std::sort(found.rbegin(), found.rend());
@@ -117,7 +120,8 @@ void Dependencies::record(uint32_t at) {
     if (box.write)
       for (uint32_t buffer : neighbours_[box.buffer])
         std::erase_if(log_[buffer], [&](const Access& access) {
-          if (access.task == at || !covers(box, plan_.boxes[access.box])) return false;
+          const bool same_node = task(access.task).node == task(at).node;
+          if (same_node || !covers(box, plan_.boxes[access.box])) return false;
           if (!open_.empty()) open_.back().killed.push_back({buffer, access});
           return true;
         });
@@ -220,7 +224,7 @@ void Dependencies::backward(uint32_t loop) {
       if (!box.write) continue;
       for (uint32_t buffer : neighbours_[box.buffer])
         std::erase_if(log_[buffer], [&](const Access& a) {
-          return covers(box, plan_.boxes[a.box]) && a.task != at;
+          return covers(box, plan_.boxes[a.box]) && task(a.task).node != task(at).node;
         });
     }
   }

@@ -140,41 +140,42 @@ uint64_t add_elements(DType type, uint64_t a, uint64_t b) {
   return apply(Opcode::Add, type, type, {a, b, 0, 0, 0});
 }
 
-// Unless the result is the operand's own memory, it starts as a copy.
-void copy_target(Work& work) {
-  if (work.plan.view(work.node.results[0]).buffer ==
-      work.plan.view(work.node.operands[0].index).buffer)
-    return;
-  for (int64_t i = 0; i < work.type(0).elements(); ++i)
-    work.write(work.node.results[0], i, work.operand(0, i));
-}
-
+// The result is operand 0's own memory: the linker has seen to it. A task has lines of it.
 Faulted scatter(Work& work) {
   const Indexed shape = indexed(work);
   if (auto fault = check_indices(work, 1, shape.size)) return fault;
-  copy_target(work);
+  if (work.type(2).elements() == 0) return std::nullopt;
   const bool adds = work.node.opcode == Opcode::ScatterAdd;
   const DType type = work.type(0).dtype;
-  std::vector<uint64_t> sums;
-  if (adds)
-    for (int64_t i = 0; i < work.type(0).elements(); ++i) sums.push_back(work.operand(0, i));
-  const int64_t updates = work.type(2).elements();
-  const int64_t outers = updates / std::max<int64_t>(1, shape.count * shape.inner);
-  for (int64_t outer = 0; outer < outers; ++outer)
-    for (int64_t j = 0; j < shape.count; ++j)
-      for (int64_t inner = 0; inner < shape.inner; ++inner) {
-        const int64_t to = (outer * shape.size + index_value(work, 1, j)) * shape.inner + inner;
-        const uint64_t y = work.operand(2, (outer * shape.count + j) * shape.inner + inner);
-        if (adds)
-          sums[static_cast<size_t>(to)] = add_elements(type, sums[static_cast<size_t>(to)], y);
-        else
-          work.write(work.node.results[0], to, y);
+  const bool whole = work.node.tiling == Tiling::whole;
+  const int64_t first = whole ? 0 : work.task.first;
+  const int64_t lines = work.type(2).elements() / shape.count;
+  const int64_t end = whole ? lines : first + work.task.count;
+  std::vector<uint64_t> sums(static_cast<size_t>(adds ? shape.size : 0));
+  for (int64_t line = first; line < end; ++line) {
+    const int64_t outer = line / shape.inner;
+    const int64_t inner = line % shape.inner;
+    const auto target = [&](int64_t at) { return (outer * shape.size + at) * shape.inner + inner; };
+    for (int64_t at = 0; adds && at < shape.size; ++at)
+      sums[static_cast<size_t>(at)] =
+          work.read({Operand::Kind::view, work.node.results[0]}, target(at));
+    for (int64_t j = 0; j < shape.count; ++j) {
+      const int64_t at = index_value(work, 1, j);
+      const uint64_t y = work.operand(2, (outer * shape.count + j) * shape.inner + inner);
+      if (adds) {
+        uint64_t& sum = sums[static_cast<size_t>(at)];
+        sum = add_elements(type, sum, y);
+      } else {
+        work.write(work.node.results[0], target(at), y);
       }
-  for (size_t i = 0; i < sums.size(); ++i)
-    work.write(work.node.results[0], static_cast<int64_t>(i), sums[i]);
+    }
+    for (int64_t at = 0; adds && at < shape.size; ++at)
+      work.write(work.node.results[0], target(at), sums[static_cast<size_t>(at)]);
+  }
   return std::nullopt;
 }
 
+// As scatter, in operand 0's own memory; a task has elements of y.
 Faulted update(Work& work) {
   const Shape& x = work.type(0).shape;
   const Shape& y = work.type(1).shape;
@@ -184,8 +185,7 @@ Faulted update(Work& work) {
     at[axis] = work.integer("at", axis);
     if (at[axis] < 0 || at[axis] > x[i] - y[i]) return Fault{TrapCode::IndexOutOfRange, -1};
   }
-  copy_target(work);
-  for (int64_t i = 0; i < y.elements(); ++i) {
+  for (int64_t i = work.task.first; i < work.task.first + work.task.count; ++i) {
     Index place = unravel(y, i);
     for (size_t axis = 0; axis < place.size(); ++axis) place[axis] += at[axis];
     work.write(work.node.results[0], ravel(x, place), work.operand(1, i));

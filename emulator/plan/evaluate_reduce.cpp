@@ -193,17 +193,22 @@ Faulted cross_entropy(Work& work) {
   const auto target = [&](int64_t row) {
     return value_as<int64_t>(work.type(z + 1).dtype, work.operand(z + 1, row));
   };
-  for (int64_t row = 0; row < rows; ++row)
+  const bool whole = work.node.tiling == Tiling::whole;
+  const int64_t first = whole ? 0 : work.task.first;
+  const int64_t end = whole ? rows : first + work.task.count;
+  for (int64_t row = first; row < end; ++row)
     if (target(row) < 0 || target(row) >= classes) return Fault{TrapCode::IndexOutOfRange, row};
 
+  const bool by_row = !only_gradient && work.result_type(0).elements() == rows;
   std::vector<C> losses;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = first; row < end; ++row) {
     std::vector<C> x;
     for (int64_t k = 0; k < classes; ++k)
       x.push_back(value_as<C>(logits.dtype, work.operand(z, row * classes + k)));
     const Softened<C> soft = soften(x);
     const int64_t t = target(row);
     losses.push_back(semantics::log(soft.sum) - (x[static_cast<size_t>(t)] - soft.most));
+    if (by_row) work.write(work.node.results[0], row, pack(losses.back()));
     for (int64_t k = 0; k < classes && !only_loss; ++k) {
       C g = soft.e[static_cast<size_t>(k)] / soft.sum;
       if (k == t) g = g - C(1);
@@ -216,15 +221,10 @@ Faulted cross_entropy(Work& work) {
                  rounded(logits.dtype, g));
     }
   }
-  if (only_gradient) return std::nullopt;
-  const uint32_t loss = work.node.results[0];
-  if (reduction == Reduction::none) {
-    for (size_t row = 0; row < losses.size(); ++row)
-      work.write(loss, static_cast<int64_t>(row), pack(losses[row]));
-    return std::nullopt;
-  }
+  if (only_gradient || by_row) return std::nullopt;
   const C total = sum_of(losses);
-  work.write(loss, 0, pack(reduction == Reduction::mean ? total / static_cast<C>(rows) : total));
+  work.write(work.node.results[0], 0,
+             pack(reduction == Reduction::mean ? total / static_cast<C>(rows) : total));
   return std::nullopt;
 }
 

@@ -4,7 +4,6 @@
 #include "isa/semantics/elements.h"
 #include "isa/semantics/optimizer.h"
 #include "isa/semantics/random.h"
-#include "isa/semantics/reduce.h"
 
 namespace trek::plan {
 namespace {
@@ -151,33 +150,6 @@ Faulted optimize(Work& work) {
 }
 
 template <typename C>
-Faulted clip_norm(Work& work) {
-  const DType type = work.type(0).dtype;
-  C total{};
-  for (size_t t = 0; t < work.node.own_operands; ++t) {
-    const auto join = [](C a, C b) { return a + b; };
-    semantics::Ordered<C, decltype(join)> squares(join);
-    for (int64_t i = 0; i < work.type(t).elements(); ++i) {
-      const C g = value_as<C>(type, work.operand(t, i));
-      squares.push(g * g);
-    }
-    const C sum = squares.finish(C(0));
-    total = t == 0 ? sum : total + sum;
-  }
-  const C norm = semantics::sqrt(total);
-  const C most = work.real<C>("max");
-  const C factor = norm > most ? most / norm : C(1);
-  work.write(work.node.results[0], 0, pack(norm));
-  for (size_t t = 0; t < work.node.own_operands; ++t)
-    for (int64_t i = 0; i < work.type(t).elements(); ++i) {
-      const C clipped = value_as<C>(type, work.operand(t, i)) * factor;
-      work.write(work.node.results[t + 1], i,
-                 cast_bits(isa::compute_type(type), type, pack(clipped)));
-    }
-  return std::nullopt;
-}
-
-template <typename C>
 Faulted drop(Work& work, uint64_t key, uint64_t offset) {
   const bool gradient = work.node.opcode == Opcode::DropoutGrad;
   const C p = work.real<C>("p");
@@ -221,8 +193,6 @@ Faulted evaluate_matrix(Work& work) {
 
 Faulted evaluate_optimizer(Work& work) {
   const bool wide = work.type(0).dtype == DType::f64;
-  if (work.node.opcode == Opcode::ClipNorm)
-    return wide ? clip_norm<double>(work) : clip_norm<float>(work);
   return wide ? optimize<double>(work) : optimize<float>(work);
 }
 

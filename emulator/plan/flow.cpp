@@ -378,7 +378,7 @@ isa::Type Flow::type_of(const Module& module, Name name) const {
     case Kind::counter:
       return isa::Type::make_scalar(isa::DType::i64);
     case Kind::constant:
-      return isa::Type::make_scalar(module.constants[name.index].dtype);
+      return isa::Type::make_scalar(constants[name.index].dtype);
     default:
       return {};
   }
@@ -399,6 +399,7 @@ uint32_t Flow::use_end(uint32_t from, uint32_t region, uint32_t step) const {
 
 isa::Result<Flow> inline_calls(const Module& module, uint32_t entry) {
   Flow flow;
+  flow.constants = module.constants;
   Inliner inliner(module, flow);
   inliner.open(RegionKind::root, kNone);
   const isa::Function& function = entry == kNone ? module.init : module.functions[entry];

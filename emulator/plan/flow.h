@@ -22,8 +22,7 @@ namespace trek::plan {
 struct Name {
   enum class Kind : uint8_t { none, value, tensor, param, counter, constant, number, text };
   Kind kind = Kind::none;
-  uint32_t index =
-      0;  // into Flow::values, Module::tensors, params, Flow::regions, Module::constants
+  uint32_t index = 0;  // into Flow::values, Module::tensors, params, Flow::regions, Flow::constants
   explicit operator bool() const { return kind != Kind::none; }
   bool operator==(const Name&) const = default;
   bool is(Kind k) const { return kind == k; }
@@ -73,6 +72,7 @@ struct Flow {
   std::vector<FlowValue> values;
   std::vector<FlowRegion> regions;
   std::vector<CallSite> sites;
+  std::vector<isa::Constant> constants;  // the module's, then those that splitting needs
 
   isa::Type type_of(const isa::Module& module, Name name) const;
   bool encloses(uint32_t outer, uint32_t inner) const;

@@ -9,6 +9,7 @@
 #include "emulator/plan/fuse.h"
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
+#include "emulator/plan/split.h"
 #include "emulator/plan/tile.h"
 
 namespace trek::plan {
@@ -21,6 +22,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
 
   auto flow = inline_calls(module, entry);
   if (!flow) return flow.take_problems();
+  split(module, device, *flow);
   Fusion fusion = fuse(module, *flow, options.fuse);
 
   Plan plan;

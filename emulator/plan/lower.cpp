@@ -310,7 +310,7 @@ void Lowering::mark_immutable() {
 }
 
 void Lowering::run() {
-  plan_.constants = module_.constants;
+  plan_.constants = flow_.constants;
   plan_.sites = flow_.sites;
   collect_uses();
   choose_views();

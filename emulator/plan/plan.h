@@ -50,10 +50,12 @@ std::string_view name(Unit unit);
 
 // How a node's work is cut; Task::first and Task::count are in these terms.
 enum class Tiling : uint8_t {
-  elements,  // of the result, row-major
-  lines,     // the pairs of an outer and an inner index around the axis that is reduced or ordered
-  matrix,    // tiles of rows × columns, batch by batch: see Task
-  whole,     // one task
+  elements,  // of the result, row-major; of `update` those of y
+  // Pairs of an outer and an inner index around the axis that is reduced, ordered or scattered along, in
+  // row-major order (see Lines); of a loss, rows: its result 0 is then by row, whatever it says.
+  lines,
+  matrix,  // tiles of rows × columns, batch by batch: see Task
+  whole,   // one task
 };
 
 enum class BufferKind : uint8_t { tensor, param, tensor_register, scalar_register };

@@ -40,9 +40,10 @@ Rule rule_of(Opcode opcode) {
     case Opcode::OneHot:
       return kMove;
     case Opcode::Update:
+      return {Unit::move, Tiling::elements, false, false, false};
     case Opcode::Scatter:
     case Opcode::ScatterAdd:
-      return {Unit::move, Tiling::whole, false, false, false};
+      return {Unit::move, Tiling::lines, false, false, false};
 
     case Opcode::Sum:
     case Opcode::Mean:
@@ -66,8 +67,7 @@ Rule rule_of(Opcode opcode) {
     case Opcode::CrossEntropy:
     case Opcode::CrossEntropyGrad:
     case Opcode::CrossEntropyWithGrad:
-    case Opcode::ClipNorm:
-      return {Unit::reduce, Tiling::whole, false, false, false};
+      return {Unit::reduce, Tiling::lines, false, false, false};
 
     case Opcode::Matmul:
       return {Unit::matrix, Tiling::matrix, false, false, true};
@@ -88,6 +88,7 @@ Rule rule_of(Opcode opcode) {
     case Opcode::Permutation:
       return {Unit::random, Tiling::whole, false, false, false};
 
+    case Opcode::ClipNorm:  // split into others
     case Opcode::Loop:
     case Opcode::While:
     case Opcode::Test:

@@ -202,6 +202,20 @@ Window broadcast_window(const Shape& to, const Shape& from, const Window& window
   return result;
 }
 
+Window updated_window(const Plan& plan, const Node& node, const Window& window) {
+  const Shape& to = node.operand_types[0].shape;
+  Window result = whole_window(to);
+  for (size_t i = 0; i < static_cast<size_t>(to.rank()); ++i) {
+    int64_t at = 0;
+    const int64_t size = to[static_cast<int>(i)];
+    if (!known(plan, attribute(node, "at"), i, at) || at < 0 || at > size) continue;
+    result.low[i] = window.low[i];
+    result.high[i] = window.high[i];
+    shift(result, i, at, size);
+  }
+  return result;
+}
+
 Window moved_window(const Plan& plan, const Node& node, size_t i, const Window& window) {
   const Shape& from = node.operand_types[i].shape;
   switch (node.opcode) {

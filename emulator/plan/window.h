@@ -28,6 +28,8 @@ Window window_of(const isa::Shape& shape, const Box& part);
 Box box_of(const isa::Shape& shape, const Window& window);
 // What a tensor of shape `from` gives to a window of one of shape `to` by broadcasting.
 Window broadcast_window(const isa::Shape& to, const isa::Shape& from, const Window& window);
+// What `update` writes where it reads this window of its patch.
+Window updated_window(const Plan& plan, const Node& node, const Window& window);
 // What operand i of an instruction of the move unit gives to a window of its result.
 Window moved_window(const Plan& plan, const Node& node, size_t i, const Window& window);
 

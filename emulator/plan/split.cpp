@@ -1,0 +1,218 @@
+#include "emulator/plan/split.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "isa/convert.h"
+
+namespace trek::plan {
+namespace {
+
+using isa::DType;
+using isa::Opcode;
+using isa::Shape;
+using isa::Type;
+using Kind = Name::Kind;
+
+// A loss of more logits than this many pointwise tiles is cut into rows.
+constexpr int64_t kTilesOfLoss = 4;
+// The choices of TREK_REDUCTION (ops.def).
+enum class Reduction : uint8_t { mean, sum, none };
+
+class Splitter {
+ public:
+  Splitter(const isa::Module& module, const Device& device, Flow& flow)
+      : module_(module), device_(device), flow_(flow) {}
+  void run();
+
+ private:
+  void one(Step& step);
+  void in_place(Step& step);
+  bool loss(Step& step);
+  void clip_norm(Step& step);
+
+  Step& append(const Step& like, Opcode opcode, std::vector<Name> operands, Name result);
+  Name fresh(const Step& at, const Type& type);
+  Name pointwise(const Step& like, Opcode opcode, std::vector<Name> operands, const Type& type) {
+    const Name result = fresh(like, type);
+    append(like, opcode, std::move(operands), result);
+    return result;
+  }
+  Name cast(const Step& like, Name from, DType to);
+  Name constant(DType dtype, double value);
+  void cast_to(const Step& like, Name from, DType to, Name result);
+  const FlowAttribute& attribute(const Step& step, std::string_view name) const {
+    return step.attributes[static_cast<size_t>(isa::info(step.opcode).attribute(name))];
+  }
+
+  const isa::Module& module_;
+  const Device& device_;
+  Flow& flow_;
+  std::vector<Step> steps_;  // the new ones
+};
+
+Step& Splitter::append(const Step& like, Opcode opcode, std::vector<Name> operands, Name result) {
+  Step step;
+  step.opcode = opcode;
+  step.region = like.region;
+  step.function = like.function;
+  step.instruction = like.instruction;
+  step.site = like.site;
+  step.operands = std::move(operands);
+  step.results = {result};
+  step.attributes.resize(isa::info(opcode).attributes.size());
+  steps_.push_back(std::move(step));
+  return steps_.back();
+}
+
+Name Splitter::fresh(const Step& at, const Type& type) {
+  FlowValue value;
+  value.type = type;
+  value.region = at.region;
+  value.name = fmt::format("{}{}", type.scalar ? '$' : '%', flow_.values.size());
+  flow_.values.push_back(std::move(value));
+  return {Kind::value, static_cast<uint32_t>(flow_.values.size() - 1)};
+}
+
+Name Splitter::constant(DType dtype, double value) {
+  isa::Constant added;
+  added.dtype = dtype;
+  added.bits = isa::double_to_bits(dtype, value);
+  flow_.constants.push_back(added);
+  return {Kind::constant, static_cast<uint32_t>(flow_.constants.size() - 1)};
+}
+
+void Splitter::cast_to(const Step& like, Name from, DType to, Name result) {
+  Step& step = append(like, Opcode::Cast, {from}, result);
+  FlowAttribute& type =
+      step.attributes[static_cast<size_t>(isa::info(Opcode::Cast).attribute("to"))];
+  type.given = true;
+  type.items = {{Kind::number, static_cast<uint32_t>(to)}};
+}
+
+// The tensor in another element type, or itself.
+Name Splitter::cast(const Step& like, Name from, DType to) {
+  Type type = flow_.type_of(module_, from);
+  if (type.dtype == to) return from;
+  type.dtype = to;
+  const Name result = fresh(like, type);
+  cast_to(like, from, to, result);
+  return result;
+}
+
+// The result becomes a variable: the copy defines it, and the step in place again.
+void Splitter::in_place(Step& step) {
+  const Name result = step.results[0];
+  const Name target = step.operands[0];
+  for (size_t i = 1; i < step.operands.size(); ++i) {
+    if (step.operands[i] != result) continue;
+    const Name saved = fresh(step, flow_.type_of(module_, result));
+    append(step, Opcode::Copy, {result}, saved);
+    step.operands[i] = saved;
+  }
+  if (target != result) {
+    append(step, Opcode::Copy, {target}, result);
+    if (result.is(Kind::value)) flow_.values[result.index].variable = true;
+    step.operands[0] = result;
+  }
+  steps_.push_back(std::move(step));
+}
+
+bool Splitter::loss(Step& step) {
+  const FlowAttribute& given = attribute(step, "reduction");
+  const auto reduction =
+      given.given ? static_cast<Reduction>(given.items[0].index) : Reduction::mean;
+  const Type logits = flow_.type_of(module_, step.operands[0]);
+  const Type targets = flow_.type_of(module_, step.operands[1]);
+  if (reduction == Reduction::none || targets.elements() < 2 ||
+      logits.elements() <= kTilesOfLoss * device_.chunk)
+    return false;
+  const Name loss = step.results[0];
+  Type type = flow_.type_of(module_, loss);
+  type.shape = targets.shape;
+  const Name rows = fresh(step, type);
+  step.results[0] = rows;
+  steps_.push_back(std::move(step));
+  const Step like = steps_.back();
+  append(like, reduction == Reduction::mean ? Opcode::Mean : Opcode::Sum, {rows}, loss);
+  return true;
+}
+
+void Splitter::clip_norm(Step& step) {
+  const Name norm = step.results[0];
+  const Type one = flow_.type_of(module_, norm);
+  const DType compute = one.dtype;
+  Type flag = one;
+  flag.dtype = DType::boolean;
+  std::vector<Name> tensors;
+  Name total;
+  for (Name operand : step.operands) {
+    const Name tensor = cast(step, operand, compute);
+    const Name squares =
+        pointwise(step, Opcode::Mul, {tensor, tensor}, flow_.type_of(module_, tensor));
+    const Name sum = pointwise(step, Opcode::Sum, {squares}, one);
+    total = total ? pointwise(step, Opcode::Add, {total, sum}, one) : sum;
+    // A cast of its own for the product: it is fused there, and needs no memory.
+    tensors.push_back(operand);
+  }
+  append(step, Opcode::Sqrt, {total}, norm);
+  const Name most = attribute(step, "max").items[0];
+  const Name above = pointwise(step, Opcode::Gt, {norm, most}, flag);
+  const Name ratio = pointwise(step, Opcode::Div, {most, norm}, one);
+  const Name factor = pointwise(step, Opcode::Where, {above, ratio, constant(compute, 1.0)}, one);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Type type = flow_.type_of(module_, tensors[i]);
+    const Name tensor = cast(step, tensors[i], compute);
+    const Name result = step.results[i + 1];
+    if (type.dtype == compute) {
+      append(step, Opcode::Mul, {tensor, factor}, result);
+    } else {
+      const Name product =
+          pointwise(step, Opcode::Mul, {tensor, factor}, flow_.type_of(module_, tensor));
+      cast_to(step, product, type.dtype, result);
+    }
+  }
+  steps_.back().weight = step.weight;
+}
+
+void Splitter::one(Step& step) {
+  switch (step.opcode) {
+    case Opcode::Update:
+    case Opcode::Scatter:
+    case Opcode::ScatterAdd:
+      return in_place(step);
+    case Opcode::CrossEntropy:
+    case Opcode::CrossEntropyWithGrad:
+      if (loss(step)) return;
+      break;
+    case Opcode::ClipNorm:
+      return clip_norm(step);
+    default:
+      break;
+  }
+  steps_.push_back(std::move(step));
+}
+
+void Splitter::run() {
+  std::vector<uint32_t> start;  // per old step, and the end: where it begins now
+  for (Step& step : flow_.steps) {
+    start.push_back(static_cast<uint32_t>(steps_.size()));
+    one(step);
+  }
+  start.push_back(static_cast<uint32_t>(steps_.size()));
+  flow_.steps = std::move(steps_);
+  for (FlowRegion& region : flow_.regions) {
+    region.first = start[region.first];
+    region.end = start[region.end];
+    if (region.decision != kNone) region.decision = start[region.decision];
+  }
+}
+
+}  // namespace
+
+void split(const isa::Module& module, const Device& device, Flow& flow) {
+  Splitter(module, device, flow).run();
+}
+
+}  // namespace trek::plan

@@ -1,0 +1,17 @@
+// Splitting: steps that one node would execute badly become several of existing instructions, with the
+// same bits. What cannot be said in instructions stays one step.
+//
+//   - `update`, `scatter` and `scatter.add` become a copy, which fusion mostly takes away, and the same
+//     instruction in place: tasks then touch only what is addressed.
+//   - A loss of many rows gives the losses of its rows; their sum or mean is a reduction of its own. The
+//     step keeps its `reduction`, which its gradient needs: result 0 has an element per row all the same.
+//   - `clip_norm` becomes sums of squares, their sum and root, the factor, and a product for each tensor.
+#pragma once
+
+#include "emulator/plan/flow.h"
+
+namespace trek::plan {
+
+void split(const isa::Module& module, const Device& device, Flow& flow);
+
+}  // namespace trek::plan

@@ -1,0 +1,152 @@
+// Tiles of lines: reductions, what orders along an axis, the rows of losses, the columns of scatters.
+#include <algorithm>
+#include <vector>
+
+#include "emulator/plan/tiler.h"
+#include "emulator/plan/window.h"
+
+namespace trek::plan {
+
+using isa::Opcode;
+using isa::Type;
+
+namespace {
+
+// A range of lines of a tensor [outer, n, inner]: whole outer indices, or a part of one.
+Box line_box(const Lines& lines, int64_t n, int64_t first, int64_t count) {
+  const int64_t outer = first / lines.inner;
+  const int64_t inner = first % lines.inner;
+  if (count % lines.inner == 0 && inner == 0)
+    return range(outer * n * lines.inner, count / lines.inner * n * lines.inner);
+  return rectangle(outer * n * lines.inner + inner, count, n, lines.inner);
+}
+
+// Calls f(first, count) for tiles of at most `wanted` lines, or of one outer index's worth.
+template <typename F>
+void each_tile(const Lines& lines, int64_t wanted, F&& f) {
+  const bool by_outer = wanted >= lines.inner;
+  const int64_t size = by_outer ? wanted / lines.inner * lines.inner : wanted;
+  const int64_t block = by_outer ? lines.lines : lines.inner;  // tiles do not cross its ends
+  for (int64_t first = 0; first < lines.lines;) {
+    const int64_t count = std::min(size, block - first % block);
+    f(first, count);
+    first += count;
+  }
+}
+
+constexpr int64_t kScatterColumns = 32;  // neighbours that are worth a task of their own
+
+}  // namespace
+
+void Tiler::lines(Node& node) {
+  const Type& main = node.operand_types[0];
+  const Lines lines = lines_of(main.shape, axes_of(plan_, node));
+  if (lines.lines == 0) return;
+  if (lines.n == 0) return whole(node);
+  const int64_t wanted = std::max<int64_t>(1, chunk(main.elements()) / lines.n);
+  if (!lines.adjacent) return scattered_lines(node, lines, wanted);
+  each_tile(lines, wanted, [&](int64_t first, int64_t count) {
+    start(node, first, count);
+    const Box part = line_box(lines, lines.n, first, count);
+    for (size_t i = 0; i < node.own_operands; ++i) add(node.operands[i], part, false, false);
+    read_scalars(node);
+    Box result_part = part;
+    for (uint32_t result : node.results) {
+      const int64_t kept = plan_.views[result].type.elements() / lines.lines;
+      result_part = line_box(lines, kept, first, count);
+      add({Operand::Kind::view, result}, result_part, true, false);
+    }
+    read_programs(node, part, main, result_part);
+  });
+}
+
+// Lines along axes that are not neighbours. Only reductions have them: one result for a line.
+void Tiler::scattered_lines(Node& node, const Lines& lines, int64_t size) {
+  const Type& main = node.operand_types[0];
+  std::vector<int64_t> kept;
+  std::vector<size_t> axes;  // of the operand
+  const std::vector<int64_t> along = axes_of(plan_, node);
+  for (int i = 0; i < main.shape.rank(); ++i) {
+    const bool summed = std::any_of(along.begin(), along.end(), [&](int64_t axis) {
+      return (axis < 0 ? axis + main.shape.rank() : axis) == i;
+    });
+    if (summed) continue;
+    kept.push_back(main.shape[i]);
+    axes.push_back(static_cast<size_t>(i));
+  }
+  const isa::Shape outer(kept);
+  for (int64_t first = 0; first < lines.lines; first += size) {
+    const Box result = range(first, std::min(size, lines.lines - first));
+    const Window of_lines = window_of(outer, result);
+    Window window = whole_window(main.shape);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      window.low[axes[i]] = of_lines.low[i];
+      window.high[axes[i]] = of_lines.high[i];
+    }
+    const Box part = box_of(main.shape, window);
+    start(node, first, result.row_bytes);
+    for (size_t i = 0; i < node.own_operands; ++i) add(node.operands[i], part, false, false);
+    read_scalars(node);
+    read_programs(node, part, main, result);
+    for (uint32_t view : node.results) add({Operand::Kind::view, view}, result, true, false);
+  }
+}
+
+// A line of x along the axis takes elements of one line of y alone, so lines are independent: within one,
+// sources ascend. Every task looks at all indices, so that any of them reports the lowest bad one.
+void Tiler::scatter(Node& node) {
+  const isa::Shape& shape = node.operand_types[0].shape;
+  // Not lines_of(), to which an axis of one element is no axis: y may have more along it.
+  const int64_t axis = axes_of(plan_, node)[0];
+  Lines lines;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const int64_t along = axis < 0 ? axis + shape.rank() : axis;
+    (i < along ? lines.outer : i == along ? lines.n : lines.inner) *= shape[i];
+  }
+  lines.lines = lines.outer * lines.inner;
+  const int64_t indices = node.operand_types[1].elements();
+  const Type& source = node.operand_types[2];
+  const Operand result{Operand::Kind::view, node.results[0]};
+  const auto tile = [&](int64_t first, int64_t count) {
+    start(node, first, count);
+    add(node.operands[1], all_of(node.operand_types[1]), false, false);
+    if (source.elements() == 0 || count == 0) return;
+    const Box target = line_box(lines, lines.n, first, count);
+    add(node.operands[2], line_box(lines, indices, first, count), false, false);
+    if (node.opcode == Opcode::ScatterAdd) add(result, target, false, false);
+    add(result, target, true, true);
+  };
+  if (source.elements() == 0) return tile(0, lines.lines);
+  const int64_t share = std::max<int64_t>(1, chunk(source.elements()) / indices);
+  each_tile(lines, std::max(share, std::min(lines.inner, kScatterColumns)), tile);
+}
+
+// By rows where result 0 has an element per row (split.h); else the reduction needs them all.
+void Tiler::loss(Node& node) {
+  const bool only_gradient = node.opcode == Opcode::CrossEntropyGrad;
+  const size_t z = only_gradient ? 1 : 0;
+  const Type& logits = node.operand_types[z];
+  const int64_t rows = node.operand_types[z + 1].elements();
+  const int64_t classes = logits.shape[logits.shape.rank() - 1];
+  const auto elements = [&](uint32_t view) { return plan_.views[view].type.elements(); };
+  if (rows == 0 || (!only_gradient && elements(node.results[0]) != rows)) return whole(node);
+  const int64_t size =
+      std::max<int64_t>(1, chunk(logits.elements()) / std::max<int64_t>(1, classes));
+  for (int64_t first = 0; first < rows; first += size) {
+    const int64_t count = std::min(size, rows - first);
+    start(node, first, count);
+    const Box of_logits = range(first * classes, count * classes);
+    const Box of_rows = range(first, count);
+    if (only_gradient) {
+      const bool is_mean = node.operand_types[0].elements() != rows;
+      add(node.operands[0], is_mean ? range(0, 1) : of_rows, false, false);
+    }
+    add(node.operands[z], of_logits, false, false);
+    add(node.operands[z + 1], of_rows, false, false);
+    for (size_t i = 0; i < node.results.size(); ++i)
+      add({Operand::Kind::view, node.results[i]}, only_gradient || i == 1 ? of_logits : of_rows,
+          true, false);
+  }
+}
+
+}  // namespace trek::plan

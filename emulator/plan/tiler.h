@@ -1,0 +1,48 @@
+// The making of tiles: what tile.cpp, tile_lines.cpp and tile_matrix.cpp share.
+#pragma once
+
+#include "emulator/plan/geometry.h"
+#include "emulator/plan/plan.h"
+
+namespace trek::plan {
+
+class Tiler {
+ public:
+  explicit Tiler(Plan& plan) : plan_(plan) {}
+  void run();
+
+ private:
+  void elements(Node& node);
+  void lines(Node& node);
+  void scattered_lines(Node& node, const Lines& lines, int64_t size);
+  void scatter(Node& node);
+  void update(Node& node);
+  void loss(Node& node);
+  void matrix(Node& node);
+  void whole(Node& node);
+  // Begins a task; add() gives it boxes.
+  void start(const Node& node, int64_t first, int64_t count);
+  void add(Operand operand, const Box& part, bool write, bool partial);
+  void read_scalars(const Node& node);
+  void read_programs(const Node& node, const Box& like_main, const isa::Type& main,
+                     const Box& like_result);
+  void matrix_operand(Operand operand, const isa::Type& type, const MatrixShape& shape,
+                      int64_t batch, int64_t row, int64_t rows, int64_t column, int64_t columns);
+  int64_t chunk(int64_t elements) const;
+
+  Plan& plan_;
+  uint32_t index_ = 0;  // of the node being cut
+};
+
+// Boxes are first in elements of the view, from its start; add() makes them bytes of the arena.
+inline Box range(int64_t first, int64_t count) {
+  return {first, count, 1, 0, 0, false, false, false};
+}
+inline Box rectangle(int64_t first, int64_t row, int64_t rows, int64_t stride) {
+  return {first, row, rows, stride, 0, false, false, false};
+}
+inline Box all_of(const isa::Type& type) { return range(0, type.elements()); }
+// What a tile reads of an operand that is broadcast to `shape`.
+Box broadcast_part(const isa::Type& type, const isa::Shape& shape, const Box& part);
+
+}  // namespace trek::plan
