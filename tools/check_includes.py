@@ -25,6 +25,7 @@ SEES = {
     "assembler": ["isa", "isa/semantics"],
     "emulator": ["isa"],
     "emulator/plan": ["isa", "isa/semantics"],
+    "emulator/device": ["isa", "isa/semantics", "emulator/plan"],
     "emulator/ref": ["isa", "isa/semantics", "emulator"],
     "hostlib": ["isa", "assembler", "emulator", "emulator/ref"],
 }
