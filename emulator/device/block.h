@@ -20,7 +20,14 @@
 // A function of the units. Device code is one translation unit, so nothing is left to a linker.
 #define TREK_UNIT TREK_ON_DEVICE static inline
 // One that is called and not copied into its callers: what is large, or called from several units.
-#define TREK_UNIT_CALL TREK_ON_DEVICE static __attribute__((noinline))
+#define TREK_UNIT_CALL TREK_ON_DEVICE __attribute__((unused, noinline)) static
+
+// Before a loop that is to stay one: what is rare must not take room.
+#ifdef __clang__
+#define TREK_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define TREK_ROLLED
+#endif
 
 namespace trek::device {
 
@@ -31,9 +38,9 @@ inline constexpr uint32_t kMaxBlockThreads = 256;  // of a host's block too
 
 struct Block {
   uint32_t thread = 0;
-  uint32_t threads = 1;           // 1 ... kMaxBlockThreads
-  std::byte* shared = nullptr;    // 16-byte aligned; its bytes are not defined at the start of a unit
-  uint32_t shared_bytes = 0;      // at least kSharedBytes
+  uint32_t threads = 1;         // 1 ... kMaxBlockThreads
+  std::byte* shared = nullptr;  // 16-byte aligned; its bytes are not defined at the start of a unit
+  uint32_t shared_bytes = 0;    // at least kSharedBytes
 #ifdef __CUDA__
   // The named barrier 1, of kBlockThreads threads: the other warps of the kernel do not take part.
   TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }

@@ -26,8 +26,8 @@ inline constexpr int kMaxAxes = isa::kMaxRank;
 
 // The unit that executes a node.
 enum class Kind : uint8_t {
-  program,        // pointwise, on tensors or scalars
-  move,           // reshape, permute, slice, broadcast: an index map
+  program,  // pointwise, on tensors or scalars
+  move,     // reshape, permute, slice, broadcast: an index map
   concat,
   pad,
   gather,
@@ -35,10 +35,10 @@ enum class Kind : uint8_t {
   iota,
   one_hot,
   update,
-  scatter,        // and scatter.add
-  reduce,         // sum, mean, max, min, prod, norm2
-  arg,            // argmax, argmin
-  softmax,        // softmax, log_softmax and their gradients
+  scatter,  // and scatter.add
+  reduce,   // sum, mean, max, min, prod, norm2
+  arg,      // argmax, argmin
+  softmax,  // softmax, log_softmax and their gradients
   cumsum,
   cross_entropy,  // all three
   clip,           // clip_norm
@@ -46,12 +46,12 @@ enum class Kind : uint8_t {
   permutation,
   matrix,
   optimizer,
-  random,         // uniform, normal, bernoulli
-  dropout,        // and its gradient
-  exchange,       // load, store
+  random,    // uniform, normal, bernoulli
+  dropout,   // and its gradient
+  exchange,  // load, store
   assert_finite,
   trap,
-  engine,         // loop, test, if, emit, next: the engine's; operands and scalars are described
+  engine,  // loop, test, if, emit, next: the engine's; operands and scalars are described
 };
 
 // How Task::first and Task::count count; plan::Tiling.
@@ -133,12 +133,12 @@ struct Step {
 struct Program {
   uint16_t first_step;  // of Node's steps
   uint8_t steps;
-  uint8_t loads;        // narrow: [first_load, ...) of Node's loads
+  uint8_t loads;  // narrow: [first_load, ...) of Node's loads
   uint16_t first_load;
   uint8_t slots;
   uint8_t narrow;
-  Source result;        // where its value is at the end
-  uint8_t dtype;        // of its value
+  Source result;  // where its value is at the end
+  uint8_t dtype;  // of its value
   uint8_t unused[5];
 };
 // A value that a narrow program has in a slot before its first step.
@@ -173,9 +173,9 @@ struct Matrix {
   int64_t k;
   int64_t tile_rows;
   int64_t tile_columns;
-  int64_t down;    // tiles of a column of tiles
+  int64_t down;  // tiles of a column of tiles
   int64_t across;
-  int64_t a_row;   // strides
+  int64_t a_row;  // strides
   int64_t a_k;
   int64_t b_k;
   int64_t b_column;
@@ -183,18 +183,18 @@ struct Matrix {
   int64_t b_matrix;
   Map a_batch;
   Map b_batch;
-  Map result_rows;     // from batch × m + row, of elements
+  Map result_rows;  // from batch × m + row, of elements
   Map result_columns;
 };
 
 // Moves: what each reads is said in move.h.
 struct Move {
   int64_t element_bytes;
-  int64_t size;    // of the axis
-  int64_t inner;   // elements after the axis
-  int64_t count;   // indices of a gather or a scatter
+  int64_t size;   // of the axis
+  int64_t inner;  // elements after the axis
+  int64_t count;  // indices of a gather or a scatter
   int64_t outer;
-  Map map;         // from the result, or from what is written
+  Map map;  // from the result, or from what is written
   uint16_t rank;
   uint8_t in_place;
   uint8_t unused;
@@ -202,38 +202,39 @@ struct Move {
 
 // A sort's place in the arena.
 struct Order {
-  int64_t tile;        // lines of a task
-  int64_t block;       // lines between whose multiples tasks are cut anew
+  int64_t tile;   // lines of a task
+  int64_t block;  // lines between whose multiples tasks are cut anew
   uint8_t descending;
-  uint8_t key_bits;    // of a key that matter: 8, 16, 32 or 64
+  uint8_t key_bits;  // of a key that matter: 8, 16, 32 or 64
   uint8_t unused[6];
 };
 
 struct alignas(16) Node {
-  uint32_t bytes;      // of the record
-  uint16_t opcode;     // Opcode of its own instruction
-  uint8_t kind;        // Kind
-  uint8_t tiling;      // Tiling
-  uint8_t type;        // DType: T of its own instruction
-  uint8_t compute;     // DType: that of its arithmetic
-  uint8_t flag;        // nesterov, smallest, the reduction of a loss: see the units
-  uint8_t operands;    // of its own; the table has more where programs read them
+  uint32_t bytes;     // of the record
+  uint16_t opcode;    // Opcode of its own instruction
+  uint8_t kind;       // Kind
+  uint8_t tiling;     // Tiling
+  uint8_t type;       // DType: T of its own instruction
+  uint8_t compute;    // DType: that of its arithmetic
+  uint8_t flag;       // nesterov, the reduction of a loss, a scalar operand: see the units
+  uint8_t is_scalar;  // its result is a scalar: a fault has no element
+  uint16_t operands;  // of its own; the table has more where programs read them
   uint16_t all_operands;
   uint16_t results;
   uint16_t scalars;
   uint16_t steps;
   uint16_t loads;
   uint16_t axes;
-  uint32_t operands_at;  // tables: bytes from the Node's address
+  uint16_t first_scalar;  // of its attributes, in the order that the unit states
+  uint32_t operands_at;   // tables: bytes from the Node's address
   uint32_t results_at;
   uint32_t scalars_at;
   uint32_t steps_at;
   uint32_t loads_at;
   uint32_t axes_at;
-  uint32_t numbers_at;   // int64_t: starts, strides and sizes of boxes, ends of concat's parts
+  uint32_t numbers_at;  // int64_t: starts, strides and sizes of boxes, ends of concat's parts
   uint32_t numbers;
-  uint16_t first_scalar;  // of its attributes, in the order of the row, lists in place
-  uint16_t unused[3];
+  int64_t whole;          // elements or lines of all, where the node is one task
   int64_t scratch;        // offset in the arena of Described::scratch_bytes; the engine sets it
   int64_t scratch_bytes;  // of one task
   Program fetch[2];       // elements of operands 0 and 1 as `compute`
@@ -262,6 +263,6 @@ struct alignas(16) Node {
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 120 && sizeof(Move) == 48);
-static_assert(sizeof(Node) == 288 && alignof(Node) == 16);
+static_assert(sizeof(Node) == 304 && alignof(Node) == 16);
 
 }  // namespace trek::device
