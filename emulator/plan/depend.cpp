@@ -56,6 +56,11 @@ class Dependencies {
   void go_to(uint32_t region);
   void want_earlier(uint32_t task);
   void record(uint32_t task);
+  template <typename F>
+  void each_cover(uint32_t task, F&& f) const;
+  bool is_covered(const Box& box, uint32_t at, const Access& access) const {
+    return task(access.task).node != task(at).node && covers(box, plan_.boxes[access.box]);
+  }
   std::vector<uint32_t> conflicts(uint32_t task, bool later) const;
   void make_waits();
   bool count_signals(const std::vector<std::vector<std::vector<uint32_t>>>& sets,
@@ -111,22 +116,31 @@ std::vector<uint32_t> Dependencies::conflicts(uint32_t at, bool later) const {
   return found;
 }
 
-// Enters the task's boxes into the log. What its writes cover needs no more waits: who conflicts with that
+// Enters the task's boxes into the log, and forgets what its writes cover: who conflicts with that
 // conflicts with this task too.
 void Dependencies::record(uint32_t at) {
-  for (uint32_t i = 0; i < task(at).boxes; ++i) {
-    const uint32_t index = task(at).first_box + i;
-    const Box& box = plan_.boxes[index];
-    if (box.write)
-      for (uint32_t buffer : neighbours_[box.buffer])
-        std::erase_if(log_[buffer], [&](const Access& access) {
-          const bool same_node = task(access.task).node == task(at).node;
-          if (same_node || !covers(box, plan_.boxes[access.box])) return false;
-          if (!open_.empty()) open_.back().killed.push_back({buffer, access});
-          return true;
-        });
-    log_[box.buffer].push_back({at, index});
-  }
+  for (uint32_t i = 0; i < task(at).boxes; ++i)
+    log_[plan_.boxes[task(at).first_box + i].buffer].push_back({at, task(at).first_box + i});
+  each_cover(at, [&](const Box& box, uint32_t buffer) {
+    std::erase_if(log_[buffer], [&](const Access& access) {
+      if (!is_covered(box, at, access)) return false;
+      if (!open_.empty()) open_.back().killed.push_back({buffer, access});
+      return true;
+    });
+  });
+}
+
+// Calls f(box, buffer) for what is overwritten now that the task is done. Tiles of one node do not wait for
+// each other where their writes are partial, so one of them speaks for the others only once all are known.
+template <typename F>
+void Dependencies::each_cover(uint32_t at, F&& f) const {
+  const Node& node = plan_.nodes[task(at).node];
+  const bool is_last = at + 1 == node.first_task + node.tasks;
+  for (uint32_t t = is_last ? node.first_task : at; t <= at; ++t)
+    for (const Box& box : plan_.boxes_of(task(t))) {
+      if (!box.write || (box.partial ? !is_last : t != at)) continue;
+      for (uint32_t buffer : neighbours_[box.buffer]) f(box, buffer);
+    }
 }
 
 void Dependencies::enter(uint32_t region) {
@@ -219,14 +233,9 @@ void Dependencies::backward(uint32_t loop) {
     }
     known[at - body.first_task] = clock;
     if (task(at).region != loop) continue;
-    for (uint32_t i = 0; i < task(at).boxes; ++i) {
-      const Box& box = plan_.boxes[task(at).first_box + i];
-      if (!box.write) continue;
-      for (uint32_t buffer : neighbours_[box.buffer])
-        std::erase_if(log_[buffer], [&](const Access& a) {
-          return covers(box, plan_.boxes[a.box]) && task(a.task).node != task(at).node;
-        });
-    }
+    each_cover(at, [&](const Box& box, uint32_t buffer) {
+      std::erase_if(log_[buffer], [&](const Access& a) { return is_covered(box, at, a); });
+    });
   }
   log_ = log;
 }

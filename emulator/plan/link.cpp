@@ -7,6 +7,7 @@
 #include "emulator/plan/depend.h"
 #include "emulator/plan/flow.h"
 #include "emulator/plan/fuse.h"
+#include "emulator/plan/long_reduction.h"
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
 #include "emulator/plan/split.h"
@@ -29,6 +30,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.device = device;
   lower(module, *flow, fusion, plan);
   plan.fusion = std::move(fusion.notes);
+  split_long_reductions(plan);
   place(plan);
   if (plan.arena_bytes > device.memory_bytes) {
     isa::Problem problem;

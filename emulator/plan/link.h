@@ -2,7 +2,7 @@
 //
 //   isa::Result<Plan> plan = link(module, device, {});
 //   for (const std::string& error : check_plan(*plan)) ...   // none, unless the linker has a bug
-//   fmt::print("{}{}", print_fusion(*plan), print_plan(*plan));
+//   fmt::print("{}{}", print_fusion(*plan), print_plan(*plan));  // print.h
 #pragma once
 
 #include "emulator/plan/plan.h"

@@ -1,8 +1,32 @@
 #include "emulator/plan/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trek::plan {
+
+// Multiprocessors and shared memory of a block: CUDA C++ Programming Guide, compute capabilities, and the
+// makers' data sheets.
+std::span<const Device> known_devices() {
+  const auto device = [](std::string name, int processors, int64_t shared, int64_t memory) {
+    Device made;
+    made.name = std::move(name);
+    made.processors = processors;
+    made.shared_bytes = shared << 10;
+    made.memory_bytes = memory << 30;
+    return made;
+  };
+  static const std::array<Device, 5> kDevices{
+      Device{}, device("h200", 132, 227, 140), device("h100", 132, 227, 79),
+      device("a100", 108, 163, 79), device("one", 1, 227, 1024)};
+  return kDevices;
+}
+
+const Device* find_device(std::string_view name) {
+  for (const Device& device : known_devices())
+    if (device.name == name) return &device;
+  return nullptr;
+}
 
 std::string_view name(Unit unit) {
   constexpr std::array<std::string_view, 8> kNames{"matrix", "vector", "reduce",    "move",

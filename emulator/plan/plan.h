@@ -44,6 +44,10 @@ struct Device {
   int64_t memory_bytes = int64_t{1} << 40;
 };
 
+// Devices by name, [0] the generic one; nullptr where there is none of that name.
+std::span<const Device> known_devices();
+const Device* find_device(std::string_view name);
+
 // The tile kernel that executes a task.
 enum class Unit : uint8_t { matrix, vector, reduce, move, order, random, optimizer, control };
 std::string_view name(Unit unit);
@@ -271,8 +275,5 @@ struct Plan {
 bool overlap(const Box& a, const Box& b);
 // Whether `outer` certainly has every byte of `inner`.
 bool covers(const Box& outer, const Box& inner);
-
-std::string print_plan(const Plan& plan);
-std::string print_fusion(const Plan& plan);
 
 }  // namespace trek::plan

@@ -1,9 +1,8 @@
-// The plan for people: memory, then the program as regions, nodes and tasks, then what was fused.
+#include "emulator/plan/print.h"
+
 #include <iterator>
 
 #include <fmt/format.h>
-
-#include "emulator/plan/plan.h"
 
 namespace trek::plan {
 namespace {
@@ -72,45 +71,105 @@ void print_task(Out out, const Plan& plan, uint32_t index, std::string_view inde
   fmt::format_to(out, "\n");
 }
 
+// How often a node's tasks wait and signal, then the tasks: all of a few, of many the first and the last.
+void print_tasks(Out out, const Plan& plan, const Node& node, std::string_view indent,
+                 uint32_t listed) {
+  size_t waits = 0;
+  size_t signals = 0;
+  for (uint32_t t = node.first_task; t < node.first_task + node.tasks; ++t) {
+    waits += plan.tasks[t].waits;
+    signals += plan.tasks[t].signals;
+  }
+  if (node.tasks > 1)
+    fmt::format_to(out, "{}  {} tasks: {} waits, {} signals\n", indent, node.tasks, waits, signals);
+  const uint32_t end = node.first_task + node.tasks;
+  const uint32_t head = node.tasks <= listed ? end : node.first_task + listed / 2;
+  for (uint32_t t = node.first_task; t < head; ++t) print_task(out, plan, t, indent);
+  if (head == end) return;
+  fmt::format_to(out, "{}  ... {} more ...\n", indent, end - 1 - head);
+  print_task(out, plan, end - 1, indent);
+}
+
+double share(int64_t part, int64_t whole) {
+  return whole == 0 ? 1.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void print_summary(Out out, const Plan& plan) {
+  const Statistics all = statistics(plan);
+  fmt::format_to(out, "plan for {}: {} processors, {} KiB of shared memory each\n",
+                 plan.device.name, plan.device.processors, plan.device.shared_bytes / 1024);
+  fmt::format_to(out, "  {} nodes, {} tasks, at most {} of one processor\n", plan.nodes.size(),
+                 plan.tasks.size(), all.busiest);
+  fmt::format_to(out,
+                 "  {} waits ({} on a first trip only, {} for the trip before) on {} counters with "
+                 "{} signals\n",
+                 all.waits, all.first_trip, all.trip_before, plan.counters.size(),
+                 plan.signals.size());
+  fmt::format_to(out, "  {} edges between processors, {} within one; {} waits need no other\n",
+                 all.edges_others, all.edges_same, all.own);
+}
+
 void print_memory(Out out, const Plan& plan) {
-  const double excess = plan.lower_bound == 0
-                            ? 0.0
-                            : 100.0 * static_cast<double>(plan.peak_bytes - plan.lower_bound) /
-                                  static_cast<double>(plan.lower_bound);
   fmt::format_to(
-      out, "arena {} bytes: {} fixed, registers {} at their peak (at least {}, {:.1f} % above)\n",
-      plan.arena_bytes, plan.fixed_bytes, plan.peak_bytes, plan.lower_bound, excess);
+      out,
+      "memory: {} bytes, {} of them fixed and {} for registers at their peak, where {} are "
+      "alive at once (ratio {:.3f})\n",
+      plan.arena_bytes, plan.fixed_bytes, plan.peak_bytes, plan.lower_bound,
+      share(plan.peak_bytes, plan.lower_bound));
+  fmt::format_to(out, "  {:>12} {:>12}\n", "offset", "bytes");
   for (const Buffer& buffer : plan.buffers) {
     fmt::format_to(out, "  {:>12} {:>12}  {}", buffer.offset, buffer.bytes, buffer.name);
     if (buffer.kind == BufferKind::tensor_register)
-      fmt::format_to(out, "  nodes {} to {}", buffer.first, buffer.last);
+      fmt::format_to(out, "  n{} to n{}", buffer.first, buffer.last);
     if (buffer.immutable) fmt::format_to(out, "  immutable");
     fmt::format_to(out, "\n");
   }
 }
 
+std::string region_text(const Plan& plan, uint32_t index) {
+  const Region& region = plan.regions[index];
+  std::string text = fmt::format("region {} {}", index, name(region.kind));
+  if (region.static_trips)
+    text += fmt::format(", {} trips from {} by {}", region.trips, region.from, region.step);
+  else if (region.decision != kNone)
+    text += fmt::format(", decided by n{}", region.decision);
+  if (region.first_node == region.end_node) return text + ": empty";
+  return text + fmt::format(": n{} to n{}, {} instructions", region.first_node, region.end_node - 1,
+                            region.instructions);
+}
+
+std::string place_text(const Plan& plan, const Node& node, const PrintOptions& options) {
+  const auto place = [&](uint32_t function, uint32_t instruction) {
+    return options.place ? options.place(function, instruction)
+                         : fmt::format("{}:{}", function, instruction);
+  };
+  std::string text = place(node.function, node.instruction);
+  for (uint32_t site = node.site; site != kNone; site = plan.sites[site].parent)
+    text += fmt::format(" < {}", place(plan.sites[site].function, plan.sites[site].instruction));
+  return text;
+}
+
 }  // namespace
 
-std::string print_plan(const Plan& plan) {
+std::string print_plan(const Plan& plan, const PrintOptions& options) {
   std::string text;
   const Out out = std::back_inserter(text);
-  fmt::format_to(
-      out, "plan for {}: {} processors; {} nodes, {} tasks, {} counters, {} waits, {} signals\n",
-      plan.device.name, plan.device.processors, plan.nodes.size(), plan.tasks.size(),
-      plan.counters.size(), plan.waits.size(), plan.signals.size());
+  print_summary(out, plan);
   print_memory(out, plan);
-  for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
-    for (uint32_t r = 0; r < plan.regions.size(); ++r) {
-      const Region& region = plan.regions[r];
-      if (region.first_node != n || region.end_node == n) continue;
-      fmt::format_to(out, "{:{}}region {} {}: nodes {} to {}{}\n", "", 2 * region.depth, r,
-                     name(region.kind), region.first_node, region.end_node - 1,
-                     region.static_trips ? fmt::format(", {} trips", region.trips) : "");
-    }
+  // A parent precedes its children, so the regions that begin at a node are listed from the outside in.
+  std::vector<std::vector<uint32_t>> begins(plan.nodes.size() + 1);
+  for (uint32_t r = 0; r < plan.regions.size(); ++r)
+    begins[plan.regions[r].first_node].push_back(r);
+  for (uint32_t n = 0; n <= plan.nodes.size(); ++n) {
+    for (uint32_t r : begins[n])
+      fmt::format_to(out, "{:{}}{}\n", "", 2 * plan.regions[r].depth, region_text(plan, r));
+    if (n == plan.nodes.size()) break;
     const Node& node = plan.nodes[n];
     const std::string indent(2 * static_cast<size_t>(plan.regions[node.region].depth) + 2, ' ');
-    fmt::format_to(out, "{}n{} {}: {}\n", indent, n, name(node.unit), node_text(plan, node));
-    for (uint32_t t = 0; t < node.tasks; ++t) print_task(out, plan, node.first_task + t, indent);
+    const std::string place = place_text(plan, node, options);
+    fmt::format_to(out, "{}n{} {}: {}{}{}\n", indent, n, name(node.unit), node_text(plan, node),
+                   place.empty() ? "" : "  ; ", place);
+    print_tasks(out, plan, node, indent, options.listed_tasks);
   }
   return text;
 }

@@ -34,8 +34,6 @@ void each_tile(const Lines& lines, int64_t wanted, F&& f) {
   }
 }
 
-constexpr int64_t kScatterColumns = 32;  // neighbours that are worth a task of their own
-
 }  // namespace
 
 void Tiler::lines(Node& node) {
@@ -43,8 +41,9 @@ void Tiler::lines(Node& node) {
   const Lines lines = lines_of(main.shape, axes_of(plan_, node));
   if (lines.lines == 0) return;
   if (lines.n == 0) return whole(node);
-  const int64_t wanted = std::max<int64_t>(1, chunk(main.elements()) / lines.n);
-  if (!lines.adjacent) return scattered_lines(node, lines, wanted);
+  const int64_t share = std::max<int64_t>(1, chunk(main.elements()) / lines.n);
+  if (!lines.adjacent) return scattered_lines(node, lines, share);
+  const int64_t wanted = std::max(share, std::min(lines.inner, kColumns));
   each_tile(lines, wanted, [&](int64_t first, int64_t count) {
     start(node, first, count);
     const Box part = line_box(lines, lines.n, first, count);
@@ -118,7 +117,7 @@ void Tiler::scatter(Node& node) {
   };
   if (source.elements() == 0) return tile(0, lines.lines);
   const int64_t share = std::max<int64_t>(1, chunk(source.elements()) / indices);
-  each_tile(lines, std::max(share, std::min(lines.inner, kScatterColumns)), tile);
+  each_tile(lines, std::max(share, std::min(lines.inner, kColumns)), tile);
 }
 
 // By rows where result 0 has an element per row (split.h); else the reduction needs them all.

@@ -34,6 +34,9 @@ class Tiler {
   uint32_t index_ = 0;  // of the node being cut
 };
 
+// Neighbouring lines that lie side by side are cut into no fewer than these, to be read together.
+inline constexpr int64_t kColumns = 32;
+
 // Boxes are first in elements of the view, from its start; add() makes them bytes of the arena.
 inline Box range(int64_t first, int64_t count) {
   return {first, count, 1, 0, 0, false, false, false};

@@ -1,6 +1,7 @@
 // trek-run: runs a program on an engine.
 //
-// Read the command line, find the engine, load the module, then run its tests or the program itself.
+// Read the command line, find the engine, load the module, then run its tests or the program itself; or
+// only say what it is linked to.
 #include <memory>
 #include <string>
 #include <variant>
@@ -9,6 +10,7 @@
 
 #include "hostlib/engines.h"
 #include "hostlib/module_file.h"
+#include "hostlib/run/dump.h"
 #include "hostlib/run/options.h"
 #include "hostlib/run/output.h"
 #include "hostlib/run/program.h"
@@ -37,13 +39,19 @@ int main(int argc, char** argv) {
   const Options& options = std::get<Options>(parsed);
   if (options.list_engines) return list_engines();
 
+  SourceManager sources;
+  if (!options.dump.empty()) {
+    const isa::Result<ModuleFile> file = load(options, sources);
+    if (file) return dump(options, *file, sources);
+    print_problems(file.problems(), sources, options.file);
+    return kExitInvalid;
+  }
   std::string why;
   const std::unique_ptr<Engine> engine = make_engine(options.engine, why);
   if (engine == nullptr) {
     print_error(fmt::format("trek-run: {}\n", why));
     return kExitNoEngine;
   }
-  SourceManager sources;
   const isa::Result<ModuleFile> file = load(options, sources);
   if (!file) {
     print_problems(file.problems(), sources, options.file);

@@ -8,7 +8,9 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "emulator/plan/plan.h"
 #include "hostlib/run/output.h"
 #include "hostlib/tensor_file.h"
 
@@ -24,6 +26,12 @@ std::optional<uint64_t> parse_count(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  for (const plan::Device& device : plan::known_devices()) names.push_back(device.name);
+  return names;
 }
 
 // A number of bytes: digits, then k, M or G for powers of 1024.
@@ -91,6 +99,15 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
   repeated("-I", options.include_dirs, "Where to look for included files", "DIR");
   repeated("-D", texts.defines, "Override a .const of the program", "NAME=VALUE");
   app.add_flag("--test", options.test, "Run the tests in the file instead");
+  app.add_option("--dump", options.dump,
+                 "Print what the program is linked to for a device, and do not run it")
+      ->type_name("")
+      ->check(CLI::IsMember({"plan", "fusion"}).description("plan|fusion"));
+  app.add_option("--device", options.device, "The device that --dump links for")
+      ->type_name("")
+      ->check(CLI::IsMember(device_names())
+                  .description(fmt::format("{}", fmt::join(device_names(), "|"))))
+      ->capture_default_str();
   app.add_flag("--list-engines", options.list_engines,
                "List the engines, and why one cannot run here");
   app.set_version_flag("--version", fmt::format("trek-run {} (ISA {}.{})", TREK_VERSION,
@@ -151,6 +168,8 @@ void check_combinations(const Options& options, std::vector<std::string>& proble
                          !options.outputs.empty() || !options.save.empty() ||
                          !options.state.empty() || !options.json.empty() ||
                          !options.trace.empty() || options.digest || options.profile;
+  if (!options.dump.empty() && (runs_main || options.test))
+    problems.emplace_back("--dump runs nothing: no other input or output, and no tests");
   if (options.test && runs_main)
     problems.emplace_back(
         "--test takes inputs and results from the tests: no other input or output");

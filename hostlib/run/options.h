@@ -48,6 +48,8 @@ struct Options {
   bool quiet = false;
   bool test = false;
   bool list_engines = false;
+  std::string dump;  // plan, fusion, or nothing
+  std::string device = "generic";
   std::vector<std::string> command;  // as typed
 };
 

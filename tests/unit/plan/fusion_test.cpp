@@ -1,6 +1,7 @@
 // What is fused, what is not, and what is said about it.
 #include <catch2/catch.hpp>
 
+#include "emulator/plan/print.h"
 #include "tests/unit/plan/programs.h"
 #include "tests/unit/plan/run.h"
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "emulator/plan/print.h"
 #include "isa/verifier.h"
 #include "tests/property/random_module.h"
 #include "tests/unit/plan/programs.h"
@@ -204,8 +205,8 @@ TEST_CASE("a program that needs more memory than the device has is refused with 
 TEST_CASE("a plan is printed with its memory, regions, nodes, waits and signals") {
   const std::string text = print_plan(linked(assembled(kTraining), small_device(3)));
   for (const char* part :
-       {"plan for small3: 3 processors", "registers", "region 1 loop", "matrix:", "@w1 f32[12,16]",
-        "immutable", "wait c", "signal c", "control:", " p0 "}) {
+       {"plan for small3: 3 processors", "registers", "region 1 loop, 4 trips",
+        "matrix:", "@w1 f32[12,16]", "immutable", "wait c", "signal c", "control:", " p0 "}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }

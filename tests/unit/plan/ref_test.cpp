@@ -1,60 +1,12 @@
 // Plans against the reference, which shares only the meaning of single elements with them: the same bits,
 // the same traps, and as many instructions.
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
 
-#include "emulator/ref/ref_engine.h"
 #include "tests/property/random_module.h"
 #include "tests/unit/plan/programs.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::plan::test {
-namespace {
-
-// What the reference leaves, in the words of run().
-Outcome reference(const isa::Module& module) {
-  LoadOptions options;
-  options.threads = 1;
-  auto program = make_ref_engine()->load(module, options);
-  REQUIRE(program.ok());
-  Outcome outcome;
-  const RunResult result = (*program)->run({});
-  if (result.trap) {
-    outcome.trap = fmt::format("{} at {}:{} element {}", isa::name(result.trap->code),
-                               result.trap->place.function, result.trap->place.instruction,
-                               result.trap->element);
-    return outcome;
-  }
-  outcome.instructions = (*program)->counters().instructions;
-  for (uint32_t i = 0; i < module.tensors.size(); ++i) {
-    std::vector<std::byte> bytes;
-    if (module.tensors[i].role != isa::Role::stream) {
-      const auto span = (*program)->read(i);
-      bytes.assign(span.begin(), span.end());
-      make_nans_one(module.types[module.tensors[i].type].dtype, bytes);
-    }
-    outcome.tensors.push_back(std::move(bytes));
-  }
-  return outcome;
-}
-
-void expect_as_reference(const isa::Module& module) {
-  const Outcome want = reference(module);
-  for (const int processors : {1, 2, 9})
-    for (const bool fuse : {true, false}) {
-      INFO(processors << " processors" << (fuse ? ", fused" : ""));
-      const Plan plan = linked(module, small_device(processors), fuse);
-      REQUIRE(errors_of(plan) == "");
-      const Outcome got = run(module, plan, 1);
-      REQUIRE(got.failure == "");
-      CHECK(got.trap == want.trap);
-      CHECK(got.tensors == want.tensors);
-      CHECK(got.instructions == want.instructions);
-    }
-}
-
-}  // namespace
-
 TEST_CASE("a training loop leaves what the reference leaves, by as many instructions") {
   expect_as_reference(assembled(kTraining));
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "assembler/assemble.h"
+#include "emulator/ref/ref_engine.h"
 #include "isa/convert.h"
 
 namespace trek::plan::test {
@@ -136,6 +137,47 @@ Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, co
     make_nans_one(module.types[module.tensors[i].type].dtype, outcome.tensors.back());
   }
   return outcome;
+}
+
+Outcome reference(const isa::Module& module) {
+  LoadOptions options;
+  options.threads = 1;
+  auto program = make_ref_engine()->load(module, options);
+  REQUIRE(program.ok());
+  Outcome outcome;
+  const RunResult result = (*program)->run({});
+  if (result.trap) {
+    outcome.trap = fmt::format("{} at {}:{} element {}", isa::name(result.trap->code),
+                               result.trap->place.function, result.trap->place.instruction,
+                               result.trap->element);
+    return outcome;
+  }
+  outcome.instructions = (*program)->counters().instructions;
+  for (uint32_t i = 0; i < module.tensors.size(); ++i) {
+    std::vector<std::byte> bytes;
+    if (module.tensors[i].role != isa::Role::stream) {
+      const auto span = (*program)->read(i);
+      bytes.assign(span.begin(), span.end());
+      make_nans_one(module.types[module.tensors[i].type].dtype, bytes);
+    }
+    outcome.tensors.push_back(std::move(bytes));
+  }
+  return outcome;
+}
+
+void expect_as_reference(const isa::Module& module) {
+  const Outcome want = reference(module);
+  for (const int processors : {1, 2, 9})
+    for (const bool fuse : {true, false}) {
+      INFO(processors << " processors" << (fuse ? ", fused" : ""));
+      const Plan plan = linked(module, small_device(processors), fuse);
+      REQUIRE(errors_of(plan) == "");
+      const Outcome got = run(module, plan, 1);
+      REQUIRE(got.failure == "");
+      CHECK(got.trap == want.trap);
+      CHECK(got.tensors == want.tensors);
+      CHECK(got.instructions == want.instructions);
+    }
 }
 
 }  // namespace trek::plan::test

@@ -48,6 +48,11 @@ struct Given {
 Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed,
             const Given& given = {});
 
+// What the reference leaves; nothing is emitted.
+Outcome reference(const isa::Module& module);
+// That plans of several devices, fused and not, leave the same, by as many instructions.
+void expect_as_reference(const isa::Module& module);
+
 // Bytes with every NaN made one value.
 void make_nans_one(isa::DType dtype, std::vector<std::byte>& bytes);
 

@@ -1,0 +1,219 @@
+// Instructions that become several nodes, or many tasks where they were one: the reference's bits.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "tests/unit/plan/run.h"
+
+namespace trek::plan::test {
+namespace {
+
+size_t tasks_of(const Plan& plan, isa::Opcode opcode) {
+  size_t tasks = 0;
+  for (const Node& node : plan.nodes)
+    if (node.opcode == opcode) tasks += node.tasks;
+  return tasks;
+}
+
+size_t nodes_of(const Plan& plan, isa::Opcode opcode) {
+  return static_cast<size_t>(
+      std::count_if(plan.nodes.begin(), plan.nodes.end(),
+                    [&](const Node& node) { return node.opcode == opcode; }));
+}
+
+Plan checked(const isa::Module& module, int processors) {
+  Plan plan = linked(module, small_device(processors));
+  REQUIRE(errors_of(plan) == "");
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a long reduction is cut at the rule's tiles, whatever stands before and after it") {
+  for (const char* type : {"f32", "f16", "f64", "bf16"})
+    for (const char* reduce : {"sum", "mean", "prod", "max", "min", "norm2"})
+      for (const char* shape : {"[3072]", "[2,2048,3]", "[2,4096]"})
+        for (const bool fused : {false, true}) {
+          const std::string axis = std::string(shape) == "[3072]" ? "0" : "1";
+          const std::string text = fmt::format(
+              ".state @x {0}{1} = normal(0.999, 0.01, key=4)\n.state @y {0}{1} = uniform(0.9, 1, "
+              "key=5)\n.state @a {0}{2} = 0\n.func main() {{\n{3}@a = {4}\n}}\n",
+              type, shape,
+              axis == "0"                        ? "[]"
+              : std::string(shape) == "[2,4096]" ? "[2]"
+                                                 : "[2,3]",
+              fused
+                  ? fmt::format("%q = mul @x, @y\n%h = mul %q, 1.0\n%s = {} %h, axis={}\n%n = neg "
+                                "%s\n",
+                                reduce, axis)
+                  : "",
+              fused ? std::string("sub %n, 2.0") : fmt::format("{} @x, axis={}", reduce, axis));
+          INFO(text);
+          const isa::Module module = assembled(text);
+          const Plan plan = checked(module, 20);
+          const auto reductions = static_cast<size_t>(
+              std::count_if(plan.nodes.begin(), plan.nodes.end(),
+                            [](const Node& node) { return node.unit == Unit::reduce; }));
+          CHECK(reductions == 2);
+          CHECK(plan.tasks.size() > 3);
+          expect_as_reference(module);
+        }
+}
+
+TEST_CASE(
+    "a reduction of a broadcast operand, or of lines that are no whole tiles, stays one node") {
+  const isa::Module module = assembled(R"(
+.state @x f32[2048] = uniform(0, 1, key=4)
+.state @y f32[2,1] = uniform(0, 1, key=5)
+.state @z f32[2049] = uniform(0, 1, key=6)
+.output @a f32[2]
+.output @b f32[]
+.func main() {
+  %p = add @y, @x
+  @a = sum %p, axis=1
+  @b = sum @z
+}
+)");
+  CHECK(nodes_of(checked(module, 20), isa::Opcode::Sum) == 2);
+  expect_as_reference(module);
+}
+
+TEST_CASE("a loss of many rows is cut into rows, and their reduction is another node") {
+  for (const char* type : {"f32", "f16", "f64"})
+    for (const char* reduction : {"mean", "sum", "none"}) {
+      const bool none = std::string(reduction) == "none";
+      const std::string loss = std::string(type) == "f64" ? "f64" : "f32";
+      const isa::Module module =
+          assembled(fmt::format(R"(
+.state @z {0}[33,9] = normal(0, 3, key=4)
+.state @t u8[33] = 5
+.state @l {3}{2} = 0
+.state @m {3}{2} = 0
+.state @g {0}[33,9] = 0
+.state @h {0}[33,9] = 0
+.func main() {{
+  @l, @g = cross_entropy.with_grad @z, @t, {1}
+  @m = cross_entropy @z, @t, {1}
+  @h = cross_entropy.grad @m, @z, @t, {1}
+}}
+)",
+                                type, reduction, none ? "[33]" : "[]", loss));
+      INFO(type << " " << reduction);
+      const Plan plan = checked(module, 5);
+      CHECK(tasks_of(plan, isa::Opcode::CrossEntropyWithGrad) > 5);
+      CHECK(tasks_of(plan, isa::Opcode::CrossEntropy) > 5);
+      CHECK(tasks_of(plan, isa::Opcode::CrossEntropyGrad) > 5);
+      expect_as_reference(module);
+    }
+}
+
+TEST_CASE("a bad class in a loss that is cut is that of the lowest row") {
+  const isa::Module module = assembled(R"(
+.state @z f32[50,8] = normal(0, 3, key=4)
+.state @t i32[50] = iota(axis=0, start=30, step=-1)
+.output @l f32[]
+.func main() {
+  @l = cross_entropy @z, @t
+}
+)");
+  expect_as_reference(module);
+}
+
+TEST_CASE("clip_norm is many tasks, and gives the reference's bits in every type") {
+  for (const char* type : {"f32", "f16", "bf16", "f64"})
+    for (const char* most : {"0.5", "1000.0"}) {
+      const std::string norm = std::string(type) == "f64" ? "f64" : "f32";
+      const isa::Module module = assembled(fmt::format(R"(
+.param $most {1} = {2}
+.state @a {0}[40,3] = normal(0, 1, key=4)
+.state @b {0}[2048] = normal(0, 1, key=5)
+.state @c {0}[] = 0.25
+.state @n {1}[] = 0
+.state @x {0}[40,3] = 0
+.state @y {0}[2048] = 0
+.state @z {0}[] = 0
+.state @m {1}[] = 0
+.func main() {{
+  @n, @x, @y, @z = clip_norm @a, @b, @c, max={2}
+  @m, %x, %y = clip_norm @x, @y, max=$most
+  @x = mul %x, 2.0
+  @y = copy %y
+}}
+)",
+                                                       type, norm, most));
+      INFO(type << " " << most);
+      CHECK(checked(module, 5).tasks.size() > 40);
+      expect_as_reference(module);
+    }
+}
+
+TEST_CASE("updates are cut, whether their place is known or comes from a scalar") {
+  const isa::Module module = assembled(R"(
+.state @cache f32[6,10,8] = uniform(0, 1, key=4)
+.state @new f32[6,1,8] = uniform(0, 1, key=5)
+.state @r f32[6,10,8] = 0
+.state @s f32[40] = 0
+.func main() {
+  loop $i = 0 until 3 {
+    @cache = update @cache, @new, at=[0,$i,0]
+    %half = slice @cache, at=[3,$i,0], size=[3,1,8]
+    %n = mul @new, 2.0
+    %u = update @cache, %n, at=[0,4,0]
+    %v = update %u, %half, at=[$i,9,0]
+    @r = add %v, %u
+    %line = reshape @new, shape=[48]
+    %part = slice %line, at=[0], size=[30]
+    @s = update @s, %part, at=[$i]
+    $j = mul $i, 4
+    @s = update @s, %part, at=[$j]
+  }
+}
+)");
+  const Plan plan = checked(module, 5);
+  CHECK(tasks_of(plan, isa::Opcode::Update) >= 5 * 2);
+  expect_as_reference(module);
+}
+
+TEST_CASE("tiles of a scatter write columns of their own, in ascending source order") {
+  const isa::Module module = assembled(R"(
+.state @table f32[20,70] = uniform(0, 1, key=4)
+.state @index i32[30] = iota(axis=0, step=7)
+.state @rows f32[30,70] = normal(0, 1, key=5)
+.state @r f32[20,70] = 0
+.state @across bf16[5,40] = 1
+.state @wide bf16[5,30] = normal(0, 1, key=6)
+.func main() {
+  %i = mod @index, 20
+  loop $k = 0 until 3 {
+    @table = scatter.add @table, %i, @rows
+    @r = scatter @table, %i, @rows
+    @across = scatter.add @across, %i, @wide, axis=1
+    @across = scatter @across, %i, @wide, axis=1
+  }
+}
+)");
+  const Plan plan = checked(module, 5);
+  CHECK(tasks_of(plan, isa::Opcode::ScatterAdd) >= 5);
+  expect_as_reference(module);
+}
+
+TEST_CASE("a bad index in a scatter or a gather that is cut is the lowest") {
+  for (const char* what :
+       {"@r = scatter.add @t, @i, @y", "@y = gather @t, @i", "%h = one_hot @i, depth=20, to=f32"}) {
+    const isa::Module module = assembled(fmt::format(R"(
+.state @t f32[20,70] = 0
+.state @i i32[30] = iota(axis=0, start=13)
+.state @y f32[30,70] = 0
+.state @r f32[20,70] = 0
+.func main() {{
+  {}
+}}
+)",
+                                                     what));
+    INFO(what);
+    expect_as_reference(module);
+  }
+}
+
+}  // namespace trek::plan::test
