@@ -80,7 +80,7 @@ int format(const Options& options, const trek::AssembleOptions& assemble_options
   return write_text(options.output, *text);
 }
 
-int assemble(const Options& options, trek::AssembleOptions assemble_options) {
+int assemble(const Options& options, const trek::AssembleOptions& assemble_options) {
   const trek::Assembly assembly = trek::assemble_file(options.input, assemble_options);
   if (!assembly.ok())
     return report(assembly.problems, assembly.sources, options.input, kInvalidInput);

@@ -17,7 +17,9 @@ using namespace assembler;
 // Constants of the command line: each an expression of its own, in a source manager of its own, so that
 // the numbers of source files are those of the module's debug section.
 bool define_constants(const AssembleOptions& options, Core& core, isa::Problems& problems) {
-  for (const auto& [name, text] : options.defines) {
+  for (const auto& define : options.defines) {
+    const std::string& name = define.first;
+    const std::string& text = define.second;
     SourceManager sources;
     isa::Module module;
     Core inner(sources, module);

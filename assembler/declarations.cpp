@@ -82,8 +82,9 @@ Outcome Declarations::parse_version() {
   }
   uint32_t major = 0;
   uint32_t minor = 0;
-  const char* end = token.text.data() + token.text.size();
-  const auto [dot, major_error] = std::from_chars(token.text.data(), end, major);
+  const char* const begin = token.text.data();
+  const char* const end = begin + token.text.size();
+  const auto [dot, major_error] = std::from_chars(begin, end, major);
   bool ok = major_error == std::errc() && dot != end && *dot == '.';
   if (ok) {
     const auto [rest, minor_error] = std::from_chars(dot + 1, end, minor);

@@ -46,7 +46,8 @@ bool Statements::include(const std::string& path, const isa::SourceRange& where)
     places.push_back(path);
   } else {
     places.push_back(core_.sources.folder(where.file) + path);
-    for (const std::string& folder : core_.include_dirs) places.push_back(folder + "/" + path);
+    for (const std::string& folder : core_.include_dirs)
+      places.push_back(fmt::format("{}/{}", folder, path));
   }
   std::string reason;
   for (const std::string& place : places) {

@@ -265,6 +265,7 @@ bool FunctionParser::resolve_values(std::span<const Operand> values,
 }
 
 Outcome FunctionParser::parse_return(const Token& word) {
+  if (regions_.empty()) returned_ = true;
   if (!results_.empty())
     return core_.fail(ErrorCode::ResultCount, results_[0].where, "'return' has no result"),
            Outcome::failed;
@@ -272,7 +273,6 @@ Outcome FunctionParser::parse_return(const Token& word) {
     return core_.fail(ErrorCode::Structure, word,
                       "'return' inside a region: only a function's end returns"),
            Outcome::failed;
-  returned_ = true;
   if (!parse_values(values_, TokenKind::newline)) return Outcome::failed;
   const isa::Function& function = core_.build.function();
   std::vector<isa::Type> types;

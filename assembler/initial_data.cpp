@@ -168,7 +168,7 @@ bool InitialDataParser::parse_list(const isa::Type& type, InitialData& data) {
   if (parse_groups(type, open, data)) return true;
   // What follows the list is understood again.
   TextSpan rest;
-  for (size_t i = 0; i < open.size(); ++i) core_.stream.skip_block(rest);
+  for (size_t i = 0; i < open.size(); ++i) core_.stream.skip_block(rest, true);
   return false;
 }
 

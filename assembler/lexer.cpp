@@ -259,6 +259,7 @@ Token Lexer::invalid() {
 bool Lexer::skip_block(TextSpan& body, bool in_declaration) {
   body = {file_, at_, at_, line_, line_start_};
   const std::string_view text = text_;
+  if (in_declaration && fresh_ && begins_declaration(text.substr(at_))) return false;
   uint32_t depth = 1;
   for (; at_ < end_; ++at_) {
     switch (text[at_]) {

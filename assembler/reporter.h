@@ -42,6 +42,7 @@ class Reporter {
   // While a body is read whose '}' is missing, which has been reported: where its parts begin and end is
   // a guess, and that they do not fit is no problem of its own.
   void set_unclosed(bool unclosed) { unclosed_ = unclosed; }
+  bool is_unclosed() const { return unclosed_; }
   // Too many: parsing ends.
   bool full() const { return problems_.size() >= kMaxProblems; }
   size_t count() const { return problems_.size(); }

@@ -128,7 +128,8 @@ void Statements::open_block(const Token& opener) {
 Outcome Statements::close(StatementHandler& handler) {
   const Token brace = core_.stream.next();
   if (blocks_.empty() || blocks_.back().depth != core_.stream.depth()) {
-    core_.fail(ErrorCode::UnexpectedToken, brace, "a '}' that closes nothing");
+    if (!core_.reporter.is_unclosed())
+      core_.fail(ErrorCode::UnexpectedToken, brace, "a '}' that closes nothing");
     return Outcome::opened;
   }
   const Block block = blocks_.back();

@@ -91,8 +91,8 @@ Outcome TestParser::parse_trap() {
   names.push_back(trap_name);
 #include "isa/traps.def"
 #undef TREK_TRAP
-  core_.fail(ErrorCode::UnknownName,
-             name.empty() ? core_.stream.where(first) : core_.range_from(first),
+  if (name.empty()) return core_.unexpected("a trap's name"), Outcome::failed;
+  core_.fail(ErrorCode::UnknownName, core_.range_from(first),
              fmt::format("no trap is named '{}'", name.substr(0, 80)), suggest(name, names));
   return Outcome::failed;
 }
