@@ -145,7 +145,7 @@ TREK_UNIT void describe_fault(const Task& task) {
       code = isa::TrapCode::Explicit;
       break;
     default:
-      if (node.is_scalar != 0) fault.element = -1;
+      break;
   }
   fault.code = static_cast<uint32_t>(code);
 }

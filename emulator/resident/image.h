@@ -40,7 +40,7 @@ enum class Entering : uint8_t {
 
 inline constexpr uint32_t kInlineWaits = 4;
 inline constexpr uint32_t kMaxSignals = 4;
-inline constexpr uint32_t kMaxWaits = 64;
+inline constexpr uint32_t kMaxWaits = 192;
 inline constexpr uint16_t kNoRegion = UINT16_MAX;
 inline constexpr uint32_t kNoCounter = UINT32_MAX;
 inline constexpr uint32_t kMaxRegions = kNoRegion;

@@ -116,7 +116,8 @@ TREK_RESIDENT bool Walker::read_decision(const Record& record) {
   const Decision& entry = launch_.log[decisions_ % kLogEntries];
   ++decisions_;
   for (uint32_t spins = 0; load_acquire(&entry.number) < decisions_; ++spins) {
-    if (spins % 64 == 63 && must_leave(launch_, moment(record)))
+    // Behind the deciding node: it may have trapped itself.
+    if (spins % 64 == 63 && must_leave(launch_, moment(record) + 1))
       return end(Ending::aborted, record.node);
     pause();
   }
@@ -177,6 +178,7 @@ TREK_RESIDENT bool Walker::leave(const Record& record) {
 // A back-edge: where limits and stops take effect, at the same one on every processor.
 TREK_RESIDENT bool Walker::may_go_on(const Record& record) {
   ++back_edges_;
+  const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
   if (launch_.limit != 0 && instructions_ >= launch_.limit)
     return end(Ending::limit, record.node);
   if (processor_ == 0) give_credit();
@@ -184,11 +186,11 @@ TREK_RESIDENT bool Walker::may_go_on(const Record& record) {
     if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);
     credit_ = load_relaxed(&launch_.control->credit);
     if (spins % 64 == 63) {
-      if (must_leave(launch_, moment(record))) return end(Ending::aborted, record.node);
+      if (must_leave(launch_, next_trip)) return end(Ending::aborted, record.node);
       pause();
     }
   }
-  if (back_edges_ % 16 == 0 && must_leave(launch_, moment(record)))
+  if (back_edges_ % 16 == 0 && must_leave(launch_, next_trip))
     return end(Ending::aborted, record.node);
   return true;
 }
