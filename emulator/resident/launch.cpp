@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -18,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // A run in which no task retires for so long, waits for the host excluded, is ended.
 constexpr auto kWatchdog = std::chrono::seconds(2);
+constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kLook = std::chrono::milliseconds(250);
 
 uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -168,6 +171,10 @@ Status Executable::serve(const RunOptions& options, std::string& dump) {
     if (sum != retired || mail_->device_waits_for_host()) {
       retired = sum;
       last_move = now;
+    } else if (now - last_move > kWatchdog + kPatience) {
+      // Not even asked to does it end. Memory that it may still write cannot be given back.
+      fmt::print(stderr, "trek: a launch does not end; what it waits for:\n{}", dump);
+      std::abort();
     } else if (now - last_move > kWatchdog && dump.empty()) {
       dump = dump_of(*seen);
       mail_->ask_to_leave();

@@ -9,8 +9,8 @@
 // every role visits the slots in the same order. A barrier of the compute warps ends each task, so what
 // one task wrote its successor on the same block reads without a counter.
 //
-// Leaving early: whoever finds that the block must leave sets `left`. The compute warps then only pass
-// slots on, the controller sends a halt, and the block ends without a hang.
+// Leaving early: whoever finds that the block must leave sets `left`. The waiter says so in every slot that
+// follows, the compute warps then only pass slots on, the controller sends a halt, and the block ends.
 #pragma once
 
 #include "emulator/device/execute.h"
@@ -29,7 +29,7 @@ struct Slot {
   Record record;
   uint64_t moment;
   uint32_t waits;
-  uint32_t pad;
+  uint32_t skip;  // the block leaves: pass the slot on
   const device::Node* node;  // in `descriptor`, or where it lies if it is longer
   int64_t counters[kMaxCounters];
   uint32_t counter[kMaxWaits];

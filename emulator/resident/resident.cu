@@ -181,6 +181,7 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     warp_sync();
     const bool halt = slot.record.kind == Kind::halt;
     if (lane == 0) {
+      slot.skip = load_volatile(&shared.left);
       state.node = slot.record.node;
       state.doing = halt ? Doing::finished : Doing::executing;
       barrier_arrive(&shared.ready[n % kSlots]);
@@ -191,18 +192,20 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
 
 TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& block,
                            ProcessorState& state) {
+  bool trapped = false;
   for (uint64_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.ready[n % kSlots], phase(n));
     if (slot.record.kind == Kind::halt) return;
-    const bool left = load_volatile(&shared.left) != 0;
+    // All threads must see the same, or they would wait for each other in a unit: not shared.left.
+    const bool left = trapped || slot.skip != 0;
     const uint64_t began = launch.profile != nullptr ? nanoseconds() : 0;
     if (!left)
       perform(block, launch, slot.record, *slot.node, slot.counters, &shared.decisions,
               &shared.fault);
     block.sync();  // everything the task wrote is written before its counters rise
+    if (!left) trapped = shared.fault.code != 0;
     if (block.thread < 32) {
-      const bool trapped = shared.fault.code != 0;
       if (block.thread < slot.record.signals && !left && !trapped)
         add_release(launch.counters + size_t{slot.record.signal[block.thread]} * kCounterStride, 1);
       if (block.thread == 0) {
