@@ -6,7 +6,7 @@
 namespace trek::assembler {
 
 // What numbers that fill make at most, all together: a few characters would otherwise fill a disk.
-inline constexpr int64_t kMaxFillBytes = int64_t{1} << 30;
+inline constexpr int64_t kMaxFillBytes = int64_t{1} << 28;
 
 struct InitialData {
   enum class Kind : uint8_t { bytes, external, instruction };

@@ -88,7 +88,7 @@ Outcome TestParser::parse_trap() {
     test.trap = isa::TrapCode::Id;                                                         \
     return Outcome::done;                                                                  \
   }                                                                                        \
-  names.push_back(trap_name);
+  names.emplace_back(trap_name);
 #include "isa/traps.def"
 #undef TREK_TRAP
   if (name.empty()) return core_.unexpected("a trap's name"), Outcome::failed;

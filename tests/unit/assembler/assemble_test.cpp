@@ -155,7 +155,7 @@ TEST_CASE("a source is refused with one clear problem where it is hostile") {
   CHECK(codes(std::string(100000, '{')) == "unexpected-token");
   CHECK(codes(".state @a f32[1 << 62,1 << 62]\n.func main() {\n}\n") == "shape-limit");
   CHECK(codes(".data @a f32[1 << 40] = 1\n.func main() {\n}\n") == "data-shape");
-  CHECK(codes(".repeat I = 0 until 100 {\n.data @a{I} u8[1 << 28] = 1\n}\n.func main() {\n}\n")
+  CHECK(codes(".repeat I = 0 until 100 {\n.data @a{I} u8[1 << 26] = 1\n}\n.func main() {\n}\n")
             .starts_with("data-shape"));
   std::string many = ".func main() {\n";
   for (int i = 0; i < 1000; ++i) many += "foo" + std::to_string(i) + "\n";
