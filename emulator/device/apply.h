@@ -102,7 +102,7 @@ TREK_UNIT bool divides_by_zero(Opcode opcode, DType from, uint64_t y) {
 }
 
 // The step's result in register form, rounded or wrapped to its type.
-TREK_UNIT uint64_t apply(Opcode opcode, DType from, DType to, const Inputs& in) {
+TREK_UNIT_CALL uint64_t apply(Opcode opcode, DType from, DType to, Inputs in) {
   if (opcode == Opcode::Copy) return in.x;
   if (opcode == Opcode::Cast) return cast(from, to, in.x);
   if (opcode == Opcode::Where) return in.x != 0 ? in.y : in.z;

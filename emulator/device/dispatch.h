@@ -18,7 +18,7 @@ namespace trek::device {
 namespace dispatch_detail {
 
 TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const Form form = form_of(static_cast<DType>(node.compute));
   const bool wide = form == Form::real64;
   switch (static_cast<Kind>(node.kind)) {
@@ -43,18 +43,19 @@ TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
     case Kind::scatter:
       return scatter(task);
     case Kind::reduce:
-      if (form == Form::real32) return reduce<float>(task, first, count);
-      if (form == Form::real64) return reduce<double>(task, first, count);
-      if (form == Form::sint) return reduce<int64_t>(task, first, count);
-      return reduce<uint64_t>(task, first, count);
+      if (form == Form::real32) return reduce<float>(task, first, first + count);
+      if (form == Form::real64) return reduce<double>(task, first, first + count);
+      if (form == Form::sint) return reduce<int64_t>(task, first, first + count);
+      return reduce<uint64_t>(task, first, first + count);
     case Kind::arg:
-      return find_best(task, first, count);
+      return find_best(task, first, first + count);
     case Kind::softmax:
-      return wide ? softmax<double>(task, first, count) : softmax<float>(task, first, count);
+      return wide ? softmax<double>(task, first, first + count)
+                  : softmax<float>(task, first, first + count);
     case Kind::cumsum:
-      if (form == Form::real32) return cumsum<float>(task, first, count);
-      if (form == Form::real64) return cumsum<double>(task, first, count);
-      return cumsum<uint64_t>(task, first, count);
+      if (form == Form::real32) return cumsum<float>(task, first, first + count);
+      if (form == Form::real64) return cumsum<double>(task, first, first + count);
+      return cumsum<uint64_t>(task, first, first + count);
     case Kind::cross_entropy:
       return wide ? cross_entropy<double>(task) : cross_entropy<float>(task);
     case Kind::clip:
@@ -88,21 +89,21 @@ TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
 
 // Of an instruction that says where a box stands: the first axis that it leaves, and its index there.
 TREK_UNIT void describe_box(const Task& task) {
-  const Move& move = task.node.move;
+  const Move& move = task.node().move;
   for (uint32_t i = 0; i < move.rank; ++i) {
     const auto at = static_cast<int64_t>(task.attribute(i));
-    if (at >= 0 && at <= task.node.number(move.rank + i)) continue;
-    task.fault->value = at;
-    task.fault->extra = i;
+    if (at >= 0 && at <= task.node().number(move.rank + i)) continue;
+    task.fault().value = at;
+    task.fault().extra = i;
     return;
   }
 }
 
 // What was met at fault->element. By one thread, while operands are as the unit saw them: no unit that may
 // trap at an element writes over what it checked.
-TREK_UNIT void describe_fault(const Task& task) {
-  const Node& node = task.node;
-  Fault& fault = *task.fault;
+TREK_UNIT_CALL void describe_fault(Task task) {
+  const Node& node = task.node();
+  Fault& fault = task.fault();
   isa::TrapCode code = isa::TrapCode::DivideByZero;  // of a step of a program
   switch (static_cast<Kind>(node.kind)) {
     case Kind::move:
@@ -116,13 +117,13 @@ TREK_UNIT void describe_fault(const Task& task) {
     case Kind::one_hot:
       code = isa::TrapCode::IndexOutOfRange;
       fault.value = static_cast<int64_t>(
-          task.operand(static_cast<Kind>(node.kind) == Kind::one_hot ? 0 : 1, fault.element));
+          operand_of(task, static_cast<Kind>(node.kind) == Kind::one_hot ? 0 : 1, fault.element));
       fault.extra = node.move.size;
       break;
     case Kind::cross_entropy: {
       const bool only_gradient = static_cast<Opcode>(node.opcode) == Opcode::CrossEntropyGrad;
       code = isa::TrapCode::IndexOutOfRange;
-      fault.value = static_cast<int64_t>(task.operand(only_gradient ? 2 : 1, fault.element));
+      fault.value = static_cast<int64_t>(operand_of(task, only_gradient ? 2 : 1, fault.element));
       fault.extra = node.lines.n;
       break;
     }
@@ -139,7 +140,7 @@ TREK_UNIT void describe_fault(const Task& task) {
       code = isa::TrapCode::NotFinite;
       fault.value = static_cast<int64_t>(
           cast(static_cast<DType>(node.type), DType::f64,
-               fault.element < 0 ? task.attribute(0) : task.operand(0, fault.element)));
+               fault.element < 0 ? task.attribute(0) : operand_of(task, 0, fault.element)));
       break;
     case Kind::trap:
       code = isa::TrapCode::Explicit;
@@ -154,8 +155,13 @@ TREK_UNIT void describe_fault(const Task& task) {
 
 TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
                        const Environment& environment, Fault* fault) {
-  const Task task{block, node, environment.arena, environment.seed, fault};
-  if (task.thread() == 0) *fault = {0, INT64_MAX, 0, 0};
+  const Task task(block);
+  if (task.thread() == 0) {
+    *fault = {0, INT64_MAX, 0, 0};
+    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
+                                                  fault};
+  }
+  task.sync();
   read_scalars(task, environment.counters);
   task.sync();
   // A node that is one task counts in the terms of its unit.
@@ -165,7 +171,7 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   }
   dispatch_detail::run_unit(task, first, count);
   task.sync();
-  if (task.thread() == 0 && fault->element != INT64_MAX) dispatch_detail::describe_fault(task);
+  if (task.thread() == 0 && task.failed()) dispatch_detail::describe_fault(task);
   task.sync();
 }
 

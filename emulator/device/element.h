@@ -74,6 +74,10 @@ TREK_UNIT void write(std::byte* data, int64_t index, T value) {
 }
 
 // A float of a narrow type nearest to x, as a float again.
+TREK_UNIT_CALL float rounded_rarely(DType type, float x) {
+  return type == DType::f8e4m3 ? semantics::widen(semantics::narrow<F8E4M3>(x))
+                               : semantics::widen(semantics::narrow<F8E5M2>(x));
+}
 TREK_UNIT float rounded(DType type, float x) {
   switch (type) {
     case DType::f16:
@@ -81,9 +85,8 @@ TREK_UNIT float rounded(DType type, float x) {
     case DType::bf16:
       return semantics::widen(semantics::narrow<BF16>(x));
     case DType::f8e4m3:
-      return semantics::widen(semantics::narrow<F8E4M3>(x));
     case DType::f8e5m2:
-      return semantics::widen(semantics::narrow<F8E5M2>(x));
+      return rounded_rarely(type, x);
     default:
       return x;
   }
@@ -104,12 +107,8 @@ TREK_UNIT uint32_t wrap32(DType type, uint32_t x) {
 }
 
 // Element `index` in the narrow form; the type has at most 4 bytes.
-TREK_UNIT uint32_t load32(const std::byte* data, DType type, int64_t index) {
+TREK_UNIT_CALL uint32_t load32_rarely(const std::byte* data, DType type, int64_t index) {
   switch (type) {
-    case DType::f16:
-      return bits_of(semantics::widen(F16{read<uint16_t>(data, index)}));
-    case DType::bf16:
-      return uint32_t{read<uint16_t>(data, index)} << 16;
     case DType::f8e4m3:
       return bits_of(semantics::widen(F8E4M3{read<uint8_t>(data, index)}));
     case DType::f8e5m2:
@@ -127,8 +126,20 @@ TREK_UNIT uint32_t load32(const std::byte* data, DType type, int64_t index) {
       return read<uint32_t>(data, index);
   }
 }
+TREK_UNIT uint32_t load32(const std::byte* data, DType type, int64_t index) {
+  switch (type) {
+    case DType::f32:
+      return read<uint32_t>(data, index);
+    case DType::f16:
+      return bits_of(semantics::widen(F16{read<uint16_t>(data, index)}));
+    case DType::bf16:
+      return uint32_t{read<uint16_t>(data, index)} << 16;
+    default:
+      return load32_rarely(data, type, index);
+  }
+}
 // Element `index` in register form.
-TREK_UNIT uint64_t load64(const std::byte* data, DType type, int64_t index) {
+TREK_UNIT_CALL uint64_t load64(const std::byte* data, DType type, int64_t index) {
   if (size_of(type) == 8) return read<uint64_t>(data, index);
   const uint32_t bits = load32(data, type, index);
   return form_of(type) == Form::sint ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
@@ -136,12 +147,8 @@ TREK_UNIT uint64_t load64(const std::byte* data, DType type, int64_t index) {
 }
 
 // Stores what is in the narrow form of `type`; a float is rounded to it.
-TREK_UNIT void store32(std::byte* data, DType type, int64_t index, uint32_t bits) {
+TREK_UNIT_CALL void store32_rarely(std::byte* data, DType type, int64_t index, uint32_t bits) {
   switch (type) {
-    case DType::f16:
-      return write(data, index, semantics::narrow<F16>(as_float(bits)).bits);
-    case DType::bf16:
-      return write(data, index, semantics::narrow<BF16>(as_float(bits)).bits);
     case DType::f8e4m3:
       return write(data, index, semantics::narrow<F8E4M3>(as_float(bits)).bits);
     case DType::f8e5m2:
@@ -157,7 +164,19 @@ TREK_UNIT void store32(std::byte* data, DType type, int64_t index, uint32_t bits
       return write(data, index, bits);
   }
 }
-TREK_UNIT void store64(std::byte* data, DType type, int64_t index, uint64_t bits) {
+TREK_UNIT void store32(std::byte* data, DType type, int64_t index, uint32_t bits) {
+  switch (type) {
+    case DType::f32:
+      return write(data, index, bits);
+    case DType::f16:
+      return write(data, index, semantics::narrow<F16>(as_float(bits)).bits);
+    case DType::bf16:
+      return write(data, index, semantics::narrow<BF16>(as_float(bits)).bits);
+    default:
+      return store32_rarely(data, type, index, bits);
+  }
+}
+TREK_UNIT_CALL void store64(std::byte* data, DType type, int64_t index, uint64_t bits) {
   if (size_of(type) == 8)
     write(data, index, bits);
   else
@@ -231,18 +250,21 @@ TREK_UNIT_CALL uint64_t cast(DType from, DType to, uint64_t bits) {
 }
 
 // The same in the narrow form.
-TREK_UNIT uint32_t cast32(DType from, DType to, uint32_t bits) {
-  if (from == to) return bits;
+TREK_UNIT_CALL uint32_t cast32_rarely(DType from, DType to, uint32_t bits) {
   const Form source = form_of(from);
-  const Form target = form_of(to);
-  if (source == Form::real32 && target == Form::real32) return bits_of(rounded(to, as_float(bits)));
-  if (to == DType::f32) {
+  if (to == DType::f32 && source != Form::real32) {
     return source == Form::sint ? bits_of(static_cast<float>(static_cast<int32_t>(bits)))
                                 : bits_of(static_cast<float>(bits));
   }
   const uint64_t wide =
       source == Form::sint ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)}) : bits;
   return static_cast<uint32_t>(cast(from, to, wide));
+}
+TREK_UNIT uint32_t cast32(DType from, DType to, uint32_t bits) {
+  if (from == to) return bits;
+  if (form_of(from) == Form::real32 && form_of(to) == Form::real32)
+    return bits_of(rounded(to, as_float(bits)));
+  return cast32_rarely(from, to, bits);
 }
 
 }  // namespace trek::device

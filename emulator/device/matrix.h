@@ -124,6 +124,23 @@ TREK_UNIT Layout layout_of(uint32_t threads) {
   return {down, across < kMostDown ? across : kMostDown};
 }
 
+// A part of the result: of rows counted through the batch.
+struct Part {
+  int64_t row;
+  int64_t column;
+  uint32_t m;
+  uint32_t n;
+};
+TREK_UNIT_CALL void deliver_part(Task task, Part part) {
+  Positions where;
+  where.width = part.n;
+  where.rows = task.node().matrix.result_rows;
+  where.first_row = part.row;
+  where.columns = task.node().matrix.result_columns;
+  where.first_column = part.column;
+  run(task, kDeliver, where, part.m * part.n, shared_at::kValues, 0);
+}
+
 }  // namespace matrix_detail
 
 // The tile of number `tile`.
@@ -131,7 +148,7 @@ template <typename A>
 TREK_UNIT_CALL void multiply_tile(Task task, int64_t tile) {
   using namespace matrix_detail;  // NOLINT(google-build-using-namespace)
   constexpr uint32_t M = kOutputs<A>;
-  const Node& node = task.node;
+  const Node& node = task.node();
   const Matrix& of = node.matrix;
   const auto a_type = static_cast<DType>(node.operand(0).dtype);
   const auto b_type = static_cast<DType>(node.operand(1).dtype);
@@ -143,7 +160,7 @@ TREK_UNIT_CALL void multiply_tile(Task task, int64_t tile) {
   const bool works = my_row < rows;
   A* left = task.shared<A>(kLeft);
   A* right = task.shared<A>(kRight<A>);
-  const Staged<A> totals = staged<A>(task, shared_at::kValues);
+  const Staged<A> totals{shared_at::kValues, shift_of(node)};
 
   const int64_t batch = tile / (of.down * of.across);
   const int64_t within = tile - batch * of.down * of.across;
@@ -183,20 +200,15 @@ TREK_UNIT_CALL void multiply_tile(Task task, int64_t tile) {
           for (uint32_t j = 0; j < M; ++j) {
             if (my_row + i >= m || my_column + j >= n) continue;
             const uint32_t at = (my_row + i) * n + my_column + j;
-            totals.put(at, k < kDotSegment ? segment.at[i][j]
-                                           : semantics::add(totals.get(at), segment.at[i][j]));
+            totals.put(task, at,
+                       k < kDotSegment ? segment.at[i][j]
+                                       : semantics::add(totals.get(task, at), segment.at[i][j]));
           }
       }
       if (of.k == 0)
-        for (uint32_t i = task.thread(); i < m * n; i += task.threads()) totals.put(i, A(0));
+        for (uint32_t i = task.thread(); i < m * n; i += task.threads()) totals.put(task, i, A(0));
       task.sync();
-      Positions where;
-      where.width = n;
-      where.rows = of.result_rows;
-      where.first_row = batch * of.m + row;
-      where.columns = of.result_columns;
-      where.first_column = column;
-      run(task, node.deliver[0], where, m * n, shared_at::kValues, &node.result(0));
+      deliver_part(task, {batch * of.m + row, column, m, n});
       task.sync();
     }
 }

@@ -38,7 +38,7 @@ TREK_UNIT void put_raw(std::byte* data, int64_t bytes, int64_t index, uint64_t b
 // Where a box begins that stands at indices computed by the program: numbers are its `rank` strides, then
 // for each axis the greatest index at which it may begin. Attributes: the indices.
 TREK_UNIT int64_t begin_of_box(const Task& task) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   int64_t place = 0;
   for (uint32_t i = 0; i < node.move.rank; ++i) {
     const auto at = static_cast<int64_t>(task.attribute(i));
@@ -58,13 +58,13 @@ template <typename T>
 TREK_UNIT void move_as(const Task& task, const std::byte* from, std::byte* to, Map map,
                        int64_t first, int64_t count) {
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads())
-    write<T>(to, i, read<T>(from, place_of(task.node, map, i)));
+    write<T>(to, i, read<T>(from, place_here(task.node(), map, i)));
 }
 TREK_UNIT_CALL void move(Task task, int64_t first, int64_t count) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const int64_t begin = move_detail::begin_of_box(task);
   task.sync();
-  if (task.fault->element != INT64_MAX) return;
+  if (task.failed()) return;
   const std::byte* from = task.memory(node.operand(0)) + begin * node.move.element_bytes;
   std::byte* to = task.memory(node.result(0));
   switch (node.move.element_bytes) {
@@ -81,7 +81,7 @@ TREK_UNIT_CALL void move(Task task, int64_t first, int64_t count) {
 
 // The result is [outer, size, inner]; number i is where operand i ends along the axis.
 TREK_UNIT_CALL void concat(Task task, int64_t first, int64_t count) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const int64_t row = node.move.size * node.move.inner;
   std::byte* to = task.memory(node.result(0));
@@ -101,7 +101,7 @@ TREK_UNIT_CALL void concat(Task task, int64_t first, int64_t count) {
 // The map's axes are the result's with the operand's strides; numbers are what was added before each axis,
 // then the operand's dimensions. Attribute: the value, as raw bits of the element.
 TREK_UNIT_CALL void pad(Task task, int64_t first, int64_t count) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const Axis* axes = node.axis(node.move.map.first);
   const std::byte* from = task.memory(node.operand(0));
@@ -125,13 +125,14 @@ TREK_UNIT_CALL void pad(Task task, int64_t first, int64_t count) {
 // The result is [outer, count, inner], x is [outer, size, inner]. An index outside traps even where
 // there is no element to give.
 TREK_UNIT_CALL void gather(Task task, int64_t first, int64_t count) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const Move& move = node.move;
   const std::byte* from = task.memory(node.operand(0));
   std::byte* to = task.memory(node.result(0));
   if (node.result(0).elements == 0) {
     for (int64_t j = task.thread(); j < move.count; j += task.threads())
-      if (move_detail::outside(static_cast<int64_t>(task.operand(1, j)), move.size)) task.fail(j);
+      if (move_detail::outside(static_cast<int64_t>(operand_of(task, 1, j)), move.size))
+        task.fail(j);
     return;
   }
   const Axis* axes = node.axis(move.map.first);  // of sizes count and inner
@@ -139,7 +140,7 @@ TREK_UNIT_CALL void gather(Task task, int64_t first, int64_t count) {
     const int64_t above = divided(axes[1], i);
     const int64_t outer = divided(axes[0], above);
     const int64_t j = above - outer * move.count;
-    const auto index = static_cast<int64_t>(task.operand(1, j));
+    const auto index = static_cast<int64_t>(operand_of(task, 1, j));
     if (move_detail::outside(index, move.size)) {
       task.fail(j);
       continue;
@@ -151,39 +152,35 @@ TREK_UNIT_CALL void gather(Task task, int64_t first, int64_t count) {
 
 // Attribute: the value, converted.
 TREK_UNIT void fill(const Task& task, int64_t first, int64_t count) {
-  const Operand out = task.node.result(0);
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads())
-    store64(task.memory(out), static_cast<DType>(out.dtype), i, task.attribute(0));
+    give_result(task, 0, i, task.attribute(0));
 }
 
 // Attributes: start, step. The result is [outer, size, inner]; values grow along the middle axis.
 TREK_UNIT void iota(const Task& task, int64_t first, int64_t count) {
-  const Operand out = task.node.result(0);
-  const auto type = static_cast<DType>(out.dtype);
+  const auto type = static_cast<DType>(task.node().result(0).dtype);
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
-    const auto place = static_cast<uint64_t>(i / task.node.move.inner % task.node.move.size);
+    const auto place = static_cast<uint64_t>(i / task.node().move.inner % task.node().move.size);
     const uint64_t value = task.attribute(0) + task.attribute(1) * place;
-    store64(task.memory(out), type, i, cast(DType::i64, type, value));
+    give_result(task, 0, i, cast(DType::i64, type, value));
   }
 }
 
 // The result is [count, size]. Attribute: one, converted.
 TREK_UNIT void one_hot(const Task& task, int64_t first, int64_t count) {
-  const Node& node = task.node;
-  const Operand out = node.result(0);
-  const auto type = static_cast<DType>(out.dtype);
-  if (out.elements == 0) {
+  const Node& node = task.node();
+  if (node.result(0).elements == 0) {
     for (int64_t j = task.thread(); j < node.move.count; j += task.threads())
-      if (move_detail::outside(static_cast<int64_t>(task.operand(0, j)), node.move.size))
+      if (move_detail::outside(static_cast<int64_t>(operand_of(task, 0, j)), node.move.size))
         task.fail(j);
     return;
   }
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
     const int64_t j = i / node.move.size;
-    const auto index = static_cast<int64_t>(task.operand(0, j));
+    const auto index = static_cast<int64_t>(operand_of(task, 0, j));
     if (move_detail::outside(index, node.move.size)) task.fail(j);
     const bool hot = index == i - j * node.move.size;
-    store64(task.memory(out), type, i, hot ? task.attribute(0) : 0);
+    give_result(task, 0, i, hot ? task.attribute(0) : 0);
   }
 }
 
@@ -191,7 +188,7 @@ namespace move_detail {
 
 // Where the result is not the operand's own memory, it starts as a copy.
 TREK_UNIT void copy_target(const Task& task) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   if (node.move.in_place != 0) return;
   const std::byte* from = task.memory(node.operand(0));
   std::byte* to = task.memory(node.result(0));
@@ -204,11 +201,11 @@ TREK_UNIT void copy_target(const Task& task) {
 
 // The map is from elements of y to the box in the result.
 TREK_UNIT_CALL void update(Task task) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const int64_t begin = move_detail::begin_of_box(task);
   task.sync();
-  if (task.fault->element != INT64_MAX) return;
+  if (task.failed()) return;
   move_detail::copy_target(task);
   task.sync();
   const std::byte* from = task.memory(node.operand(1));
@@ -222,14 +219,14 @@ TREK_UNIT_CALL void update(Task task) {
 // on one element is brought there by one thread, in ascending order of the index: a thread has some of the
 // columns (outer, inner), or where there are fewer columns than threads, some of the indices of one.
 TREK_UNIT_CALL void scatter(Task task) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const Move& move = node.move;
   const bool adds = static_cast<Opcode>(node.opcode) == Opcode::ScatterAdd;
   const auto type = static_cast<DType>(node.type);
   for (int64_t j = task.thread(); j < move.count; j += task.threads())
-    if (move_detail::outside(static_cast<int64_t>(task.operand(1, j)), move.size)) task.fail(j);
+    if (move_detail::outside(static_cast<int64_t>(operand_of(task, 1, j)), move.size)) task.fail(j);
   task.sync();
-  if (task.fault->element != INT64_MAX) return;
+  if (task.failed()) return;
   move_detail::copy_target(task);
   task.sync();
   const int64_t columns = move.outer * move.inner;
@@ -243,7 +240,7 @@ TREK_UNIT_CALL void scatter(Task task) {
     const int64_t outer = column / move.inner;
     const int64_t inner = column - outer * move.inner;
     for (int64_t j = 0; j < move.count; ++j) {
-      const auto index = static_cast<int64_t>(task.operand(1, j));
+      const auto index = static_cast<int64_t>(operand_of(task, 1, j));
       if (index % owners != owner) continue;
       const int64_t at = (outer * move.size + index) * move.inner + inner;
       const int64_t source = (outer * move.count + j) * move.inner + inner;

@@ -148,7 +148,7 @@ struct Load {
   uint8_t unused[2];
 };
 
-inline constexpr uint32_t kNarrowSlots = 8;
+inline constexpr uint32_t kNarrowSlots = 6;
 inline constexpr uint32_t kNarrowElements = 4;  // that a thread has at once
 inline constexpr uint32_t kWideSlots = 16;
 

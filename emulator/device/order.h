@@ -33,8 +33,8 @@ constexpr int64_t order_scratch(int64_t n) {
 namespace order_detail {
 
 // The bits of a key that matter; the order of what is left is that of the elements.
-TREK_UNIT uint64_t sort_key(const Task& task, uint64_t bits) {
-  const auto type = static_cast<DType>(task.node.type);
+TREK_UNIT_CALL uint64_t sort_key(Task task, uint64_t bits) {
+  const auto type = static_cast<DType>(task.node().type);
   const Form form = form_of(type);
   uint64_t key = key_of(form, bits, false);
   // A narrow signed integer was extended: bring its sign down to its own top bit.
@@ -42,25 +42,23 @@ TREK_UNIT uint64_t sort_key(const Task& task, uint64_t bits) {
     const uint32_t spare = 64 - 8 * size_of(type);
     key = (bits ^ uint64_t{1} << (63 - spare)) << spare >> spare;
   }
-  const uint64_t mask = ~uint64_t{0} >> (64 - task.node.order.key_bits);
-  return (task.node.order.descending != 0 ? ~key : key) & mask;
+  const uint64_t mask = ~uint64_t{0} >> (64 - task.node().order.key_bits);
+  return (task.node().order.descending != 0 ? ~key : key) & mask;
 }
 
 // Gives the element that comes k-th in line `line`: `from` is its place in the line.
-TREK_UNIT void give(const Task& task, int64_t line, int64_t k, int64_t from) {
-  const Node& node = task.node;
+TREK_UNIT_CALL void give(Task task, int64_t line, int64_t k, int64_t from) {
+  const Node& node = task.node();
   const auto opcode = static_cast<Opcode>(node.opcode);
   const Lines& lines = node.lines;
   const int64_t to =
       place_of(node, lines.result_kept, line) + place_of(node, lines.result_along, k);
   if (opcode == Opcode::Sort || opcode == Opcode::TopK) {
-    const Operand& out = node.result(0);
     const int64_t at = place_of(node, lines.kept, line) + place_of(node, lines.along, from);
-    store64(task.memory(out), static_cast<DType>(out.dtype), to, task.operand(0, at));
+    give_result(task, 0, to, operand_of(task, 0, at));
   }
   if (opcode == Opcode::Sort) return;
-  const Operand& out = node.result(opcode == Opcode::TopK ? 1 : 0);
-  store64(task.memory(out), static_cast<DType>(out.dtype), to, static_cast<uint64_t>(from));
+  give_result(task, opcode == Opcode::TopK ? 1 : 0, to, static_cast<uint64_t>(from));
 }
 
 struct Items {
@@ -69,7 +67,7 @@ struct Items {
 };
 
 // Sorts n items of `bits` bits; returns where they are then.
-TREK_UNIT Items sort_items(const Task& task, Items items, Items spare, uint32_t n, uint32_t bits) {
+TREK_UNIT_CALL Items sort_items(Task task, Items items, Items spare, uint32_t n, uint32_t bits) {
   auto* counts = task.shared<uint32_t>(kCounts);
   auto* totals = task.shared<uint32_t>(kTotals);
   const uint32_t share = (n + task.threads() - 1) / task.threads();
@@ -119,13 +117,13 @@ TREK_UNIT Items sort_items(const Task& task, Items items, Items spare, uint32_t 
 
 // The two arrays for n items, in shared memory or in the task's part of the arena.
 TREK_UNIT void make_room(const Task& task, int64_t first, uint32_t n, Items& items, Items& spare) {
-  const Order& order = task.node.order;
+  const Order& order = task.node().order;
   std::byte* at = task.shared<std::byte>(kItems);
   if (n > kInShared) {
     const int64_t per_block = order.tile == 0 ? 1 : (order.block + order.tile - 1) / order.tile;
     const int64_t index =
         order.tile == 0 ? 0 : first / order.block * per_block + first % order.block / order.tile;
-    at = task.arena + task.node.scratch + index * task.node.scratch_bytes;
+    at = task.context().arena + task.node().scratch + index * task.node().scratch_bytes;
   }
   items.keys = reinterpret_cast<uint64_t*>(at);
   spare.keys = items.keys + n;
@@ -135,16 +133,16 @@ TREK_UNIT void make_room(const Task& task, int64_t first, uint32_t n, Items& ite
 
 // Short lines: places by counting.
 TREK_UNIT void count_lines(const Task& task, int64_t first, int64_t count) {
-  const Lines& lines = task.node.lines;
+  const Lines& lines = task.node().lines;
   const auto n = static_cast<uint32_t>(lines.n);
   const uint32_t together = kInShared / n;
   auto* keys = task.shared<uint64_t>(kItems);
   for (int64_t done = 0; done < count; done += together) {
     const auto some = static_cast<uint32_t>(count - done < together ? count - done : together);
     for (uint32_t i = task.thread(); i < some * n; i += task.threads()) {
-      const int64_t at = place_of(task.node, lines.kept, first + done + i / n) +
-                         place_of(task.node, lines.along, i % n);
-      keys[i] = sort_key(task, task.operand(0, at));
+      const int64_t at = place_of(task.node(), lines.kept, first + done + i / n) +
+                         place_of(task.node(), lines.along, i % n);
+      keys[i] = sort_key(task, operand_of(task, 0, at));
     }
     task.sync();
     for (uint32_t i = task.thread(); i < some * n; i += task.threads()) {
@@ -165,7 +163,7 @@ TREK_UNIT void count_lines(const Task& task, int64_t first, int64_t count) {
 // Lines of at most 2^32 - 1 elements; describe() refuses longer ones.
 TREK_UNIT_CALL void order(Task task, int64_t first, int64_t count) {
   using namespace order_detail;  // NOLINT(google-build-using-namespace)
-  const Lines& lines = task.node.lines;
+  const Lines& lines = task.node().lines;
   if (lines.n == 0) return;
   if (lines.n <= kCounted) return count_lines(task, first, count);
   const auto n = static_cast<uint32_t>(lines.n);
@@ -175,12 +173,12 @@ TREK_UNIT_CALL void order(Task task, int64_t first, int64_t count) {
     make_room(task, first, n, items, spare);
     for (uint32_t i = task.thread(); i < n; i += task.threads()) {
       const int64_t at =
-          place_of(task.node, lines.kept, line) + place_of(task.node, lines.along, i);
-      items.keys[i] = sort_key(task, task.operand(0, at));
+          place_of(task.node(), lines.kept, line) + place_of(task.node(), lines.along, i);
+      items.keys[i] = sort_key(task, operand_of(task, 0, at));
       items.places[i] = i;
     }
     task.sync();
-    items = sort_items(task, items, spare, n, task.node.order.key_bits);
+    items = sort_items(task, items, spare, n, task.node().order.key_bits);
     for (uint32_t k = task.thread(); k < lines.kept_n; k += task.threads())
       give(task, line, k, items.places[k]);
     task.sync();
@@ -190,9 +188,8 @@ TREK_UNIT_CALL void order(Task task, int64_t first, int64_t count) {
 // Attributes: key, offset.
 TREK_UNIT_CALL void permutation(Task task) {
   using namespace order_detail;  // NOLINT(google-build-using-namespace)
-  const Operand& out = task.node.result(0);
-  const auto n = static_cast<uint32_t>(out.elements);
-  const uint64_t key = semantics::seeded_key(task.attribute(0), task.seed);
+  const auto n = static_cast<uint32_t>(task.node().result(0).elements);
+  const uint64_t key = semantics::seeded_key(task.attribute(0), task.context().seed);
   Items items;
   Items spare;
   make_room(task, 0, n, items, spare);
@@ -203,7 +200,7 @@ TREK_UNIT_CALL void permutation(Task task) {
   task.sync();
   items = sort_items(task, items, spare, n, 32);
   for (uint32_t i = task.thread(); i < n; i += task.threads())
-    store64(task.memory(out), static_cast<DType>(out.dtype), i, items.places[i]);
+    give_result(task, 0, i, items.places[i]);
 }
 
 }  // namespace trek::device

@@ -1,5 +1,5 @@
 // Micro-programs: chains, tails and prologues, and with no steps at all the plain reading and writing of
-// elements in any type and order. Every unit reads and writes elements through run() where it can, so
+// elements in any type and errand. Every unit reads and writes elements through run() where it can, so
 // types, conversions, broadcasting and fused steps are here and nowhere else.
 //
 // A thread takes four neighbouring positions (narrow form) or one (wide form) through all steps; values
@@ -12,37 +12,29 @@
 
 namespace trek::device {
 
+namespace program_detail {
+
+inline constexpr uint32_t kToShared = ~0u;  // no result of the node, but the staged array
+
 struct Four {
   uint32_t e[4];
 };
-
-namespace program_detail {
-
-// Where a narrow step's input lies: of four values, or the same for all.
+// Four values, or one for all, at a byte offset of the shared memory.
 struct Place {
-  const uint32_t* at;
+  uint32_t at;
   bool one;
 };
 
-struct Frame {
-  uint32_t* slots;       // of this thread
-  uint32_t stride;       // words from one slot to the next
-  const uint32_t* main;  // of the first of the four
-  const uint64_t* scalars;
-};
-
-TREK_UNIT Place place_of_input(const Frame& frame, Source source) {
-  if (source.kind == Source::slot) return {frame.slots + source.index * frame.stride, false};
-  if (source.kind == Source::main) return {frame.main, false};
-  return {reinterpret_cast<const uint32_t*>(frame.scalars + source.index), true};
-}
-TREK_UNIT Four get(Place place) {
-  const auto* at = reinterpret_cast<const Aliased<uint32_t>*>(place.at);
+TREK_UNIT Four get(const Task& task, Place place) {
+  const auto* at = task.shared<Aliased<uint32_t>>(place.at);
   if (place.one) return {{at[0], at[0], at[0], at[0]}};
   return {{at[0], at[1], at[2], at[3]}};
 }
-TREK_UNIT void put(uint32_t* to, const Four& values) {
-  auto* at = reinterpret_cast<Aliased<uint32_t>*>(to);
+TREK_UNIT uint32_t get_one(const Task& task, Place place, uint32_t e) {
+  return task.shared<Aliased<uint32_t>>(place.at)[place.one ? 0 : e];
+}
+TREK_UNIT void put(const Task& task, uint32_t to, const Four& values) {
+  auto* at = task.shared<Aliased<uint32_t>>(to);
   at[0] = values.e[0];
   at[1] = values.e[1];
   at[2] = values.e[2];
@@ -88,232 +80,265 @@ TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
   return false;
 }
 
-// The four elements' indices.
-struct Indices {
-  int64_t e[4];
-};
+// The positions that a thread takes through a narrow program are p ... p + 3; what elements they are is in
+// shared memory, four numbers of each thread. Beyond the end it is the last one again.
+TREK_UNIT int64_t* elements_of(const Task& task) {
+  return task.shared<int64_t>(shared_at::kElements) + 4 * task.thread();
+}
+// Whether the four are all there, and side by side.
+TREK_UNIT_CALL bool find_elements(Task task, const Positions& where, uint32_t p, uint32_t count) {
+  int64_t* elements = elements_of(task);
+  bool adjacent = p + 4 <= count;
+  TREK_ROLLED
+  for (uint32_t e = 0; e < 4; ++e) {
+    elements[e] = element_at(task.node(), where, p + e < count ? p + e : count - 1);
+    adjacent = adjacent && elements[e] == elements[0] + e;
+  }
+  return adjacent;
+}
 
-TREK_UNIT void load_slots(const Task& task, const Program& program, const Frame& frame,
-                          const Indices& at, bool adjacent) {
-  const Load* loads = task.node.load(program.first_load);
-  for (uint32_t l = 0; l < program.loads; ++l) {
-    const Operand& from = task.node.operand(loads[l].operand);
-    const auto type = static_cast<DType>(from.dtype);
-    const std::byte* data = task.memory(from);
-    Four values;
-    const bool plain = adjacent && from.map.kind == Map::same;
-    if (!plain || !load_four(data + at.e[0] * size_of(type), type, values)) {
-      for (int e = 0; e < 4; ++e)
-        values.e[e] = load32(data, type, place_of(task.node, from.map, at.e[e]));
-    }
-    put(frame.slots + loads[l].slot * frame.stride, values);
+// Slots of the narrow form: four words each, a thread's beside the next thread's.
+TREK_UNIT uint32_t slot_at(const Task& task, uint32_t slot) {
+  return shared_at::kSlots + 16 * (slot * task.threads() + task.thread());
+}
+TREK_UNIT Place place_of_input(const Task& task, Source source, uint32_t main) {
+  if (source.kind == Source::slot) return {slot_at(task, source.index), false};
+  if (source.kind == Source::main) return {main, false};
+  return {shared_at::kScalars + 8 * source.index, true};
+}
+
+// An operand's four elements, wherever they are.
+TREK_UNIT_CALL void load_scattered(Task task, const Operand& from, uint32_t to) {
+  TREK_ROLLED
+  for (uint32_t e = 0; e < 4; ++e) {
+    const int64_t at = place_of(task.node(), from.map, elements_of(task)[e]);
+    task.shared<Aliased<uint32_t>>(to)[e] =
+        load32(task.memory(from), static_cast<DType>(from.dtype), at);
   }
 }
 
-// One narrow step. The instructions of networks are here in lines of four; every other goes element by
-// element through a call.
-TREK_UNIT void step_four(const Task& task, const Step& step, const Frame& frame,
-                         const Indices& at) {
+TREK_UNIT void load_slots(const Task& task, const Program& program, bool adjacent) {
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Load load = *task.node().load(program.first_load + l);
+    const Operand& from = task.node().operand(load.operand);
+    const auto type = static_cast<DType>(from.dtype);
+    const uint32_t to = slot_at(task, load.slot);
+    if (adjacent) {
+      // A row that is repeated (a bias) lies side by side too, but where it begins again. Broadcasting
+      // never turns the order round, so the last is three ahead only where all four are in line.
+      int64_t at = elements_of(task)[0];
+      bool in_line = true;
+      if (from.map.kind != Map::same) {
+        const int64_t last = place_of(task.node(), from.map, at + 3);
+        at = place_of(task.node(), from.map, at);
+        in_line = last == at + 3;
+      }
+      Four values;
+      if (in_line && load_four(task.memory(from) + at * size_of(type), type, values)) {
+        put(task, to, values);
+        continue;
+      }
+    }
+    load_scattered(task, from, to);
+  }
+}
+
+// A step of an instruction that is not among step_four()'s, element by element. Values are read and written
+// in place, so that none is chosen by a loop's number in registers.
+TREK_UNIT_CALL void step_slowly(Task task, const Step& step, uint32_t main) {
+  const auto word = [&](Source source, uint32_t e) {
+    const uint32_t bits = get_one(task, place_of_input(task, source, main), e);
+    return form_of(static_cast<DType>(step.from)) == Form::sint
+               ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
+               : uint64_t{bits};
+  };
+  TREK_ROLLED
+  for (uint32_t e = 0; e < 4; ++e) {
+    const auto opcode = static_cast<Opcode>(step.opcode);
+    const Inputs in{word(step.inputs[0], e), word(step.inputs[1], e), word(step.inputs[2], e),
+                    task.scalar(step.numbers[0].index), task.scalar(step.numbers[1].index)};
+    uint64_t bits = 0;
+    if (divides_by_zero(opcode, static_cast<DType>(step.from), in.y))
+      task.fail(elements_of(task)[e]);
+    else
+      bits = apply(opcode, static_cast<DType>(step.from), static_cast<DType>(step.to), in);
+    task.shared<Aliased<uint32_t>>(slot_at(task, step.slot))[e] = static_cast<uint32_t>(bits);
+  }
+}
+
+// One narrow step: the commonest instructions of networks in lines of four; false for any other.
+TREK_UNIT bool step_four(const Task& task, const Step& step, uint32_t main) {
   const auto opcode = static_cast<Opcode>(step.opcode);
   const auto from = static_cast<DType>(step.from);
   const auto to = static_cast<DType>(step.to);
-  const Place px = place_of_input(frame, step.inputs[0]);
-  const Place py = place_of_input(frame, step.inputs[1]);
-  const Place pz = place_of_input(frame, step.inputs[2]);
-  uint32_t* slot = frame.slots + step.slot * frame.stride;
-  const Form form = form_of(from);
+  const bool moves = opcode == Opcode::Copy || opcode == Opcode::Where;
+  if (!moves && form_of(from) != Form::real32) return false;
+  const Four x = get(task, place_of_input(task, step.inputs[0], main));
+  const Four y = get(task, place_of_input(task, step.inputs[1], main));
+  const Four z = get(task, place_of_input(task, step.inputs[2], main));
   Four r;
-#define TREK_FOUR(expression)           \
-  {                                     \
-    const Four x = get(px);             \
-    const Four y = get(py);             \
+#define TREK_FOUR(Id, expression)       \
+  case Opcode::Id:                      \
     for (int e = 0; e < 4; ++e) {       \
       const float a = as_float(x.e[e]); \
       const float b = as_float(y.e[e]); \
+      const float c = as_float(z.e[e]); \
+      static_cast<void>(b);             \
+      static_cast<void>(c);             \
       r.e[e] = bits_of(expression);     \
     }                                   \
-    break;                              \
-  }
-  bool done = true;
-  if (form == Form::real32) {
-    switch (opcode) {
-      case Opcode::Add:
-        TREK_FOUR(semantics::add(a, b))
-      case Opcode::Sub:
-        TREK_FOUR(semantics::sub(a, b))
-      case Opcode::Mul:
-        TREK_FOUR(semantics::mul(a, b))
-      case Opcode::Maximum:
-        TREK_FOUR(semantics::max(a, b))
-      case Opcode::ReluGrad:
-        TREK_FOUR(semantics::relu_grad(a, b))
-      case Opcode::Relu: {
-        const Four x = get(px);
-        for (int e = 0; e < 4; ++e) r.e[e] = bits_of(semantics::relu(as_float(x.e[e])));
-        break;
-      }
-      case Opcode::Fma: {
-        const Four x = get(px);
-        const Four y = get(py);
-        const Four z = get(pz);
-        for (int e = 0; e < 4; ++e)
-          r.e[e] = bits_of(semantics::fma(as_float(x.e[e]), as_float(y.e[e]), as_float(z.e[e])));
-        break;
-      }
-      default:
-        done = false;
-    }
-    if (done) {
-      if (to != DType::f32)
-        for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded(to, as_float(r.e[e])));
-      return put(slot, r);
-    }
+    break;
+  switch (opcode) {
+    TREK_FOUR(Add, semantics::add(a, b))
+    TREK_FOUR(Sub, semantics::sub(a, b))
+    TREK_FOUR(Mul, semantics::mul(a, b))
+    TREK_FOUR(Maximum, semantics::max(a, b))
+    TREK_FOUR(Relu, semantics::relu(a))
+    TREK_FOUR(ReluGrad, semantics::relu_grad(a, b))
+    TREK_FOUR(Fma, semantics::fma(a, b, c))
+    case Opcode::Copy:
+      r = x;
+      break;
+    case Opcode::Where:
+      for (int e = 0; e < 4; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
+      break;
+    case Opcode::Cast:
+      if (form_of(to) != Form::real32) return false;
+      r = x;
+      break;
+    default:
+      return false;
   }
 #undef TREK_FOUR
-  if (opcode == Opcode::Copy) return put(slot, get(px));
-  if (opcode == Opcode::Where) {
-    const Four x = get(px);
-    const Four y = get(py);
-    const Four z = get(pz);
-    for (int e = 0; e < 4; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
-    return put(slot, r);
+  if (!moves && to != DType::f32) {
+    if (to != DType::bf16 && to != DType::f16) return false;
+    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded(to, as_float(r.e[e])));
   }
-  if (opcode == Opcode::Cast) {
-    const Four x = get(px);
-    for (int e = 0; e < 4; ++e) r.e[e] = cast32(from, to, x.e[e]);
-    return put(slot, r);
-  }
-  // Values are read and written in place, so that none is chosen by a loop's number in registers.
-  const auto word = [](Place place, int e) {
-    return reinterpret_cast<const Aliased<uint32_t>*>(place.at)[place.one ? 0 : e];
-  };
-  const auto extended = [form](uint32_t bits) {
-    return form == Form::sint ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
-                              : uint64_t{bits};
-  };
-  const uint64_t p = frame.scalars[step.numbers[0].index];
-  const uint64_t q = frame.scalars[step.numbers[1].index];
-  TREK_ROLLED
-  for (int e = 0; e < 4; ++e) {
-    const Inputs in{extended(word(px, e)), extended(word(py, e)), extended(word(pz, e)), p, q};
-    uint64_t bits = 0;
-    if (divides_by_zero(opcode, from, in.y))
-      task.fail(at.e[e]);
-    else
-      bits = apply(opcode, from, to, in);
-    reinterpret_cast<Aliased<uint32_t>*>(slot)[e] = static_cast<uint32_t>(bits);
-  }
+  put(task, slot_at(task, step.slot), r);
+  return true;
 }
 
-TREK_UNIT void run_narrow(const Task& task, const Program& program, const Positions& where,
-                          uint32_t count, const uint32_t* main, uint32_t* staged,
-                          const Operand* out) {
-  Frame frame;
-  frame.slots = task.shared<uint32_t>(shared_at::kSlots) + 4 * task.thread();
-  frame.stride = 4 * task.threads();
-  frame.scalars = task.shared<uint64_t>(shared_at::kScalars);
-  for (uint32_t p = 4 * task.thread(); p < count; p += 4 * task.threads()) {
-    const bool full = p + 4 <= count;
-    Indices at;
-    for (uint32_t e = 0; e < 4; ++e)  // beyond the end the last one again
-      at.e[e] = element_at(task.node, where, p + e < count ? p + e : count - 1);
-    const bool adjacent =
-        full && at.e[1] == at.e[0] + 1 && at.e[2] == at.e[0] + 2 && at.e[3] == at.e[0] + 3;
-    frame.main = main + p;
-    load_slots(task, program, frame, at, adjacent);
-    const Step* steps = task.node.step(program.first_step);
-    for (uint32_t s = 0; s < program.steps; ++s) step_four(task, steps[s], frame, at);
-    const Four values = get(place_of_input(frame, program.result));
-    if (staged != nullptr) {
-      put(staged + p, values);  // staging has room for a whole four
+// The first `count` of four values to the elements of a result.
+TREK_UNIT_CALL void store_scattered(Task task, const Operand& to, Place from, uint32_t count) {
+  TREK_ROLLED
+  for (uint32_t e = 0; e < count && e < 4; ++e)
+    store32(task.memory(to), static_cast<DType>(to.dtype), elements_of(task)[e],
+            get_one(task, from, e));
+}
+
+// What run() is to do. It stays in the caller's memory, so that it takes no registers meanwhile.
+struct Errand {
+  Positions where;
+  uint32_t which;
+  uint32_t count;
+  uint32_t at;
+  uint32_t out;
+};
+
+TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& program) {
+  for (uint32_t p = 4 * task.thread(); p < errand.count; p += 4 * task.threads()) {
+    const bool adjacent = find_elements(task, errand.where, p, errand.count);
+    load_slots(task, program, adjacent);
+    for (uint32_t s = 0; s < program.steps; ++s) {
+      const Step& step = *task.node().step(program.first_step + s);
+      if (!step_four(task, step, errand.at + 4 * p)) step_slowly(task, step, errand.at + 4 * p);
+    }
+    const Place result = place_of_input(task, program.result, errand.at + 4 * p);
+    if (errand.out == kToShared) {
+      put(task, errand.at + 4 * p, get(task, result));  // there is room for a whole four
       continue;
     }
-    const auto type = static_cast<DType>(out->dtype);
-    std::byte* data = task.memory(*out);
-    if (adjacent && store_four(data + at.e[0] * size_of(type), type, values)) continue;
-    for (uint32_t e = 0; e < 4; ++e)
-      if (p + e < count) store32(data, type, at.e[e], values.e[e]);
+    const Operand& to = task.node().result(errand.out);
+    const auto type = static_cast<DType>(to.dtype);
+    if (!adjacent || !store_four(task.memory(to) + elements_of(task)[0] * size_of(type), type,
+                                 get(task, result)))
+      store_scattered(task, to, result, errand.count - p);
   }
 }
 
-TREK_UNIT void run_wide(const Task& task, const Program& program, const Positions& where,
-                        uint32_t count, const uint64_t* main, uint64_t* staged,
-                        const Operand* out) {
-  uint64_t* slots = task.shared<uint64_t>(shared_at::kSlots) + task.thread();
-  const uint32_t stride = task.threads();
-  for (uint32_t p = task.thread(); p < count; p += task.threads()) {
-    const int64_t at = element_at(task.node, where, p);
-    const auto value = [&](Source source) -> uint64_t {
-      switch (source.kind) {
-        case Source::slot:
-          return slots[source.index * stride];
-        case Source::main:
-          return main[p];
-        case Source::scalar:
-          return task.scalar(source.index);
-        case Source::operand: {
-          const Operand& from = task.node.operand(source.index);
-          return load64(task.memory(from), static_cast<DType>(from.dtype),
-                        place_of(task.node, from.map, at));
-        }
-        default:
-          return 0;
-      }
-    };
+// A value of a wide program at position p, which is element `element`.
+TREK_UNIT_CALL uint64_t wide_value(Task task, Source source, uint32_t main, int64_t element) {
+  switch (source.kind) {
+    case Source::slot:
+      return task.shared<uint64_t>(
+          shared_at::kSlots)[source.index * task.threads() + task.thread()];
+    case Source::main:
+      return *task.shared<uint64_t>(main);
+    case Source::scalar:
+      return task.scalar(source.index);
+    case Source::operand: {
+      const Operand& from = task.node().operand(source.index);
+      return load64(task.memory(from), static_cast<DType>(from.dtype),
+                    place_of(task.node(), from.map, element));
+    }
+    default:
+      return 0;
+  }
+}
+
+TREK_UNIT_CALL void run_wide(Task task, const Errand& errand, const Program& program) {
+  for (uint32_t p = task.thread(); p < errand.count; p += task.threads()) {
+    const int64_t element = element_at(task.node(), errand.where, p);
+    const uint32_t main = errand.at + 8 * p;
     TREK_ROLLED
     for (uint32_t s = 0; s < program.steps; ++s) {
-      const Step& step = *task.node.step(program.first_step + s);
+      const Step& step = *task.node().step(program.first_step + s);
+      Inputs in;
+      in.x = wide_value(task, step.inputs[0], main, element);
+      in.y = wide_value(task, step.inputs[1], main, element);
+      in.z = wide_value(task, step.inputs[2], main, element);
+      in.p = wide_value(task, step.numbers[0], main, element);
+      in.q = wide_value(task, step.numbers[1], main, element);
       const auto opcode = static_cast<Opcode>(step.opcode);
-      const auto from = static_cast<DType>(step.from);
-      Inputs in{};
-      in.x = value(step.inputs[0]);
-      in.y = value(step.inputs[1]);
-      in.z = value(step.inputs[2]);
-      in.p = value(step.numbers[0]);
-      in.q = value(step.numbers[1]);
       uint64_t bits = 0;
-      if (divides_by_zero(opcode, from, in.y))
-        task.fail(at);
+      if (divides_by_zero(opcode, static_cast<DType>(step.from), in.y))
+        task.fail(element);
       else
-        bits = apply(opcode, from, static_cast<DType>(step.to), in);
-      slots[step.slot * stride] = bits;
+        bits = apply(opcode, static_cast<DType>(step.from), static_cast<DType>(step.to), in);
+      task.shared<uint64_t>(shared_at::kSlots)[step.slot * task.threads() + task.thread()] = bits;
     }
-    const uint64_t bits = value(program.result);
-    if (staged != nullptr)
-      staged[p] = bits;
+    const uint64_t bits = wide_value(task, program.result, main, element);
+    if (errand.out == kToShared)
+      *task.shared<uint64_t>(main) = bits;
     else
-      store64(task.memory(*out), static_cast<DType>(out->dtype), at, bits);
+      give_result(task, errand.out, element, bits);
   }
 }
 
 }  // namespace program_detail
 
-// Runs a program at positions 0 ... count - 1. Its main value at position p is the p-th of the array at the
-// byte offset `at` of the shared memory (in the narrow form of uint32_t, else of uint64_t). The results go
-// to `out`, a result of the node, or without one to that array, which has room for a multiple of four. Other
-// threads' results are there after a sync, which is the caller's.
-TREK_UNIT_CALL void run(Task task, const Program& program, Positions where, uint32_t count,
-                        uint32_t at, const Operand* out) {
-  if (program.narrow != 0) {
-    auto* values = task.shared<uint32_t>(at);
-    program_detail::run_narrow(task, program, where, count, values,
-                               out == nullptr ? values : nullptr, out);
-  } else {
-    auto* values = task.shared<uint64_t>(at);
-    program_detail::run_wide(task, program, where, count, values, out == nullptr ? values : nullptr,
-                             out);
-  }
+// The programs of a node: fetch[0], fetch[1], deliver[0], deliver[1].
+inline constexpr uint32_t kDeliver = 2;
+using program_detail::kToShared;
+
+// Runs program `which` of the node at positions 0 ... count - 1. Its main value at position p is the p-th of
+// the array at the byte offset `at` of the shared memory (in the narrow form of uint32_t, else of uint64_t).
+// The results go to result `out` of the node, or for kToShared to that array, which has room for a multiple
+// of four. Other threads' results are there after a sync, which is the caller's.
+TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uint32_t count,
+                   uint32_t at, uint32_t out) {
+  const Program& program =
+      which < kDeliver ? task.node().fetch[which] : task.node().deliver[which - kDeliver];
+  const program_detail::Errand errand{where, which, count, at, out};
+  if (program.narrow != 0)
+    program_detail::run_narrow(task, errand, program);
+  else
+    program_detail::run_wide(task, errand, program);
+}
+
+TREK_UNIT Positions range_of(int64_t first) {
+  Positions where;
+  where.first = first;
+  return where;
 }
 
 // The unit of pointwise nodes: the elements [first, first + count) of the result.
 TREK_UNIT void run_elements(const Task& task, int64_t first, int64_t count) {
   constexpr int64_t kMost = 1 << 24;
   for (int64_t done = 0; done < count; done += kMost) {
-    Positions where;
-    where.first = first + done;
     const int64_t left = count - done;
-    run(task, task.node.deliver[0], where, static_cast<uint32_t>(left < kMost ? left : kMost),
-        shared_at::kValues, &task.node.result(0));
+    run(task, kDeliver, range_of(first + done), static_cast<uint32_t>(left < kMost ? left : kMost),
+        shared_at::kValues, 0);
   }
 }
 

@@ -11,10 +11,9 @@ namespace trek::device {
 // high, mean and std, or p, in f32 (f64 for f64).
 template <typename C>
 TREK_UNIT_CALL void generate(Task task, int64_t first, int64_t count) {
-  const Node& node = task.node;
+  const Node& node = task.node();
   const auto opcode = static_cast<Opcode>(node.opcode);
-  const Operand out = node.result(0);
-  const uint64_t key = semantics::seeded_key(task.attribute(0), task.seed);
+  const uint64_t key = semantics::seeded_key(task.attribute(0), task.context().seed);
   const uint64_t offset = task.attribute(1);
   const C a = train_detail::real_of<C>(task.attribute(2));
   const C b = train_detail::real_of<C>(task.attribute(3));
@@ -43,7 +42,7 @@ TREK_UNIT_CALL void generate(Task task, int64_t first, int64_t count) {
         const C value = o == 0 ? even : odd;
         const uint64_t bits =
             opcode == Opcode::Bernoulli ? (value != C(0) ? 1u : 0u) : uint64_t{bits_of(value)};
-        store64(task.memory(out), static_cast<DType>(out.dtype), i, bits);
+        give_result(task, 0, i, bits);
       }
     }
   }
@@ -53,12 +52,12 @@ TREK_UNIT_CALL void generate(Task task, int64_t first, int64_t count) {
 template <typename C>
 TREK_UNIT_CALL void drop(Task task, int64_t first, int64_t count) {
   using namespace train_detail;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node;
+  const Node& node = task.node();
   const bool gradient = static_cast<Opcode>(node.opcode) == Opcode::DropoutGrad;
   const C p = real_of<C>(task.attribute(0));
   if (!(p >= C(0) && p < C(1))) return task.fail(-1);
   const C scale = semantics::dropout_scale(p);
-  const uint64_t key = gradient ? 0 : semantics::seeded_key(task.attribute(1), task.seed);
+  const uint64_t key = gradient ? 0 : semantics::seeded_key(task.attribute(1), task.context().seed);
   const uint64_t offset = gradient ? 0 : task.attribute(2);
   const Operand x = node.operand(0);
   const Operand y = node.result(0);
@@ -69,7 +68,7 @@ TREK_UNIT_CALL void drop(Task task, int64_t first, int64_t count) {
     for (int e = 0; e < 4; ++e) {
       const int64_t i = 4 * four + e;
       if (i < first || i >= end) continue;
-      const bool kept = gradient ? task.operand(1, i) != 0
+      const bool kept = gradient ? operand_of(task, 1, i) != 0
                                  : !semantics::bernoulli(words.lane[e], static_cast<float>(p));
       give_value<C>(task, y, i, kept ? value_of<C>(task, x, i) * scale : C(0));
       if (!gradient) write<uint8_t>(task.memory(node.result(1)), i, kept ? 1 : 0);

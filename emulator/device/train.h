@@ -1,7 +1,7 @@
 // Optimizer steps, in place, and the clipping of gradients by their common norm.
 #pragma once
 
-#include "emulator/device/reduce.h"
+#include "emulator/device/reduce_order.h"
 #include "isa/semantics/optimizer.h"
 
 namespace trek::device {
@@ -20,11 +20,15 @@ TREK_UNIT C real_of(uint64_t bits) {
 // Element `index` of operand i as C.
 template <typename C>
 TREK_UNIT C value_of(const Task& task, const Operand& operand, int64_t index) {
-  return real_of<C>(load64(task.memory(operand), static_cast<DType>(operand.dtype), index));
+  const auto type = static_cast<DType>(operand.dtype);
+  if (sizeof(C) == 4 && type == DType::f32) return read<C>(task.memory(operand), index);
+  return real_of<C>(load64(task.memory(operand), type, index));
 }
 template <typename C>
 TREK_UNIT void give_value(const Task& task, const Operand& operand, int64_t index, C value) {
-  store64(task.memory(operand), static_cast<DType>(operand.dtype), index, bits_of(value));
+  const auto type = static_cast<DType>(operand.dtype);
+  if (sizeof(C) == 4 && type == DType::f32) return write<C>(task.memory(operand), index, value);
+  store64(task.memory(operand), type, index, bits_of(value));
 }
 
 }  // namespace train_detail
@@ -34,7 +38,7 @@ TREK_UNIT void give_value(const Task& task, const Operand& operand, int64_t inde
 template <typename C>
 TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
   using namespace train_detail;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node;
+  const Node& node = task.node();
   const auto opcode = static_cast<Opcode>(node.opcode);
   const C lr = real_of<C>(task.attribute(0));
   const C weight_decay = real_of<C>(task.attribute(1));
@@ -85,29 +89,24 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
 template <typename C>
 TREK_UNIT_CALL void clip(Task task) {
   using namespace train_detail;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node;
-  constexpr uint32_t kShift = sizeof(C) == 4 ? 2 : 3;
-  constexpr uint32_t kRoom = 4096;
-  C* sum = task.shared<C>(reduce_at::kFirst);
-  const Staged<C> x{task.shared<std::byte>(shared_at::kValues), kShift};
-  const Term<C> term{TermOf::square, x};
+  const Node& node = task.node();
+  constexpr uint32_t kRoom = kValuesBytes / 8;
   C total = C(0);
   for (uint32_t t = 0; t < node.operands; ++t) {
-    const Operand from = node.operand(t);
+    const Operand& from = node.operand(t);
     C squares = C(0);
-    if (from.elements > 0) {
-      LongReduction<C> reduction(task, Joining::sum);
-      for (int64_t at = 0; at < from.elements; at += kRoom) {
-        const int64_t left = from.elements - at;
-        const auto n = static_cast<uint32_t>(left < kRoom ? left : kRoom);
-        for (uint32_t i = task.thread(); i < n; i += task.threads())
-          x.put(i, value_of<C>(task, from, at + i));
-        task.sync();
-        reduction.push(term, n);
-      }
-      reduction.finish(sum);
-      squares = sum[0];
+    begin_long<C>(task);
+    uint32_t filled = 0;
+    for (int64_t at = 0; at < from.elements;) {
+      const int64_t left = from.elements - at;
+      const auto n = static_cast<uint32_t>(left < kRoom ? left : kRoom);
+      for (uint32_t i = task.thread(); i < n; i += task.threads())
+        task.shared<C>(shared_at::kValues)[i] = value_of<C>(task, from, at + i);
       task.sync();
+      at += n;
+      filled = push_long<C>(task, {shared_at::kValues, kShift<C>}, Term::square, Joining::sum, n,
+                            filled, at == from.elements, reduce_at::kFirst);
+      if (at == from.elements) squares = task.shared<C>(reduce_at::kFirst)[0];
     }
     total = t == 0 ? squares : total + squares;
   }
