@@ -288,7 +288,9 @@ void Dependencies::backward_node(uint32_t index, uint32_t loop, Walk& walk) {
   const Region& body = plan_.regions[loop];
   const Node& node = plan_.nodes[index];
   find_candidates(index, [&](const Access& other) {
-    return other.node >= index && other.node < body.end_node;
+    // Where an inner loop has both, its trips are what matters, and their waits are there.
+    return other.node >= index && other.node < body.end_node &&
+           plan_.common_loop(plan_.nodes[other.node].region, node.region) == loop;
   });
   size_t next = 0;
   for (uint32_t at = node.first_task; at < node.first_task + node.tasks; ++at) {
@@ -341,12 +343,11 @@ void Dependencies::backward(uint32_t loop) {
   log_ = log;
 }
 
-// Whether the producers precede the innermost loop around the task, which then need not look again.
+// Whether the producers are outside the innermost loop around the task, which then need not look again.
 bool Dependencies::is_first_trip(const Need& need, uint32_t at) const {
   uint32_t loop = task(at).region;
   if (plan_.regions[loop].kind == RegionKind::rest) loop = plan_.regions[loop].parent;
-  if (!plan_.regions[loop].is_loop() || need.back) return false;
-  return accesses_.set(need.set).node < plan_.regions[loop].first_node;
+  return plan_.regions[loop].is_loop() && !plan_.encloses(loop, region_of(need.set));
 }
 
 // Whether no task raises or waits for too much; else the nodes that are at fault become coarse.

@@ -45,6 +45,11 @@ bool Plan::encloses(uint32_t outer, uint32_t inner) const {
   return inner == outer;
 }
 
+uint32_t Plan::common_loop(uint32_t a, uint32_t b) const {
+  while (a != kNone && !(regions[a].is_loop() && encloses(a, b))) a = regions[a].parent;
+  return a;
+}
+
 bool overlap(const Box& a, const Box& b) {
   if (a.empty() || b.empty() || a.end() <= b.begin || b.end() <= a.begin) return false;
   if (a.rows == 1 && b.rows == 1) return true;
