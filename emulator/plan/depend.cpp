@@ -1,24 +1,27 @@
 #include "emulator/plan/depend.h"
 
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <set>
-#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "emulator/plan/accesses.h"
 
 namespace trek::plan {
 namespace {
 
-constexpr size_t kMaxSignals = 4;  // per task; beyond it, counters are of whole nodes
+constexpr size_t kMaxSignals = 4;  // of a task; beyond it, waits are for whole nodes
+constexpr size_t kMaxWaits = 4;    // the same, where that can help
 
-// How far each processor has certainly come: all its tasks before clock[p] are done.
-using Clock = std::vector<uint32_t>;
+// How far each processor has certainly come: all its tasks before clock[p] are done. Shared between the
+// tasks that know the same; a task's own processor is known from its queue, and may be behind here.
+using Clock = std::shared_ptr<uint32_t[]>;
+using Known = std::shared_ptr<const uint32_t[]>;
 
-void merge(Clock& into, const Clock& from) {
-  for (size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
-}
-
+// A set of producers, and the trip of theirs that a task needs.
 struct Need {
-  uint32_t producer = 0;
+  uint32_t set = 0;
   uint8_t delta = 0;
   bool back = false;  // of the trip before
 };
@@ -26,144 +29,224 @@ struct Need {
 class Dependencies {
  public:
   explicit Dependencies(Plan& plan)
-      : plan_(plan),
-        known_(plan.tasks.size()),
-        needs_(plan.tasks.size()),
-        log_(plan.buffers.size()) {}
+      : plan_(plan), accesses_(plan), processors_(static_cast<size_t>(plan.device.processors)) {}
   void run();
 
  private:
-  struct Access {
-    uint32_t task = 0;
-    uint32_t box = 0;
-  };
+  using Candidate = Accesses::Candidate;
   struct Killed {
-    uint32_t buffer = 0;
-    Access access;
+    uint32_t log = 0;
+    uint32_t access = 0;
   };
   // A region being walked: what is to be restored at its end.
   struct Open {
     uint32_t region = 0;
-    std::vector<Clock> clocks;
+    std::vector<Known> clocks;
     std::vector<Killed> killed;
   };
+  // A walk's own knowledge: of this trip, or of the trip before.
+  struct Walk {
+    std::vector<Known> clocks;  // per processor
+    std::vector<Known> known;   // per task from first_task on, when it ends
+    std::unordered_map<uint32_t, Known> of_set;
+    uint32_t first_task = 0;
+    uint32_t end =
+        0;  // where tasks come after all of their processor's in the trip before: the body's end
+  };
 
-  void find_neighbours();
+  void reset();
   void forward();
+  void forward_node(uint32_t node);
   void backward(uint32_t loop);
+  void backward_node(uint32_t node, uint32_t loop, Walk& walk);
   void enter(uint32_t region);
   void leave();
   void go_to(uint32_t region);
-  void want_earlier(uint32_t task);
-  void record(uint32_t task);
-  template <typename F>
-  void each_cover(uint32_t task, F&& f) const;
-  bool is_covered(const Box& box, uint32_t at, const Access& access) const {
-    return task(access.task).node != task(at).node && covers(box, plan_.boxes[access.box]);
+  void record(uint32_t node);
+  // The log that has an access: registers share places, so they share one.
+  uint32_t log_of(const Access& access) const {
+    return plan_.buffers[access.buffer].kind == BufferKind::tensor_register
+               ? static_cast<uint32_t>(plan_.buffers.size())
+               : access.buffer;
   }
-  std::vector<uint32_t> conflicts(uint32_t task, bool later) const;
+  // What the node's tasks conflict with among the nodes that `wanted` takes, by task, later nodes first.
+  template <typename F>
+  void find_candidates(uint32_t node, F&& wanted);
+  template <typename F>
+  void each_covered(uint32_t node, F&& kill);
+
+  Clock copy_of(const Known& known) const;
+  void merge(Known& into, const Known& known) const;
+  bool is_known(const Known& clock, uint32_t processor, uint32_t own, uint32_t set) const;
+  const Known& known_of(Walk& walk, uint32_t set);
+
   void make_waits();
-  bool count_signals(const std::vector<std::vector<std::vector<uint32_t>>>& sets,
-                     std::vector<std::vector<uint32_t>>& signals);
+  bool few_enough();
   bool is_first_trip(const Need& need, uint32_t task) const;
   const Task& task(uint32_t index) const { return plan_.tasks[index]; }
+  uint32_t region_of(uint32_t set) const { return plan_.nodes[accesses_.set(set).node].region; }
 
   Plan& plan_;
-  std::vector<Clock> known_;              // per task, when it ends
-  std::vector<std::vector<Need>> needs_;  // per task
-  std::vector<std::vector<Access>> log_;  // per buffer: accesses that still matter
-  std::vector<std::vector<uint32_t>>
-      neighbours_;             // per buffer: those that share bytes of the arena
-  std::vector<Clock> clocks_;  // per processor
+  Accesses accesses_;
+  size_t processors_;
+  Walk now_;
+  Known nothing_;
+  std::vector<std::vector<uint32_t>> log_;  // accesses that still matter
+  std::vector<uint32_t> logged_;            // per node: its accesses in logs
   std::vector<Open> open_;
-  std::set<uint32_t> coarse_;  // nodes whose counters are of all their tasks
-  std::map<std::vector<uint32_t>, uint32_t> counters_;
+  std::vector<Candidate> candidates_;
+  std::vector<uint32_t> first_need_;  // per task, into forward_
+  std::vector<Need> forward_;
+  std::vector<std::pair<uint32_t, Need>> back_;  // task, need
+  std::set<uint32_t> coarse_;                    // nodes that are waited for whole
 };
 
-void Dependencies::find_neighbours() {
-  neighbours_.resize(plan_.buffers.size());
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < plan_.buffers.size(); ++i)
-    if (plan_.buffers[i].bytes > 0) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return plan_.buffers[a].offset < plan_.buffers[b].offset;
+void Dependencies::reset() {
+  now_ = {};
+  nothing_ = std::make_shared<uint32_t[]>(processors_);
+  now_.clocks.assign(processors_, nothing_);
+  now_.known.resize(plan_.tasks.size());
+  log_.assign(plan_.buffers.size() + 1, {});
+  logged_.assign(plan_.nodes.size(), 0);
+  first_need_.clear();
+  forward_.clear();
+  back_.clear();
+}
+
+Clock Dependencies::copy_of(const Known& known) const {
+  Clock copy = std::make_shared_for_overwrite<uint32_t[]>(processors_);
+  std::copy_n(known.get(), processors_, copy.get());
+  return copy;
+}
+
+void Dependencies::merge(Known& into, const Known& known) const {
+  if (into == known) return;
+  const Clock result = copy_of(into);
+  for (size_t i = 0; i < processors_; ++i) result[i] = std::max(result[i], known[i]);
+  into = result;
+}
+
+// Whether a task that its processor begins with `clock`, and after its own tasks before `own`, comes after
+// all of the set.
+bool Dependencies::is_known(const Known& clock, uint32_t processor, uint32_t own,
+                            uint32_t set) const {
+  bool known = true;
+  const auto passed = [&](uint32_t producer) {
+    const uint32_t from = task(producer).processor;
+    known = known && (from == processor ? producer < own : producer < clock[from]);
+  };
+  const ProducerSet producers = accesses_.set(set);
+  const auto processors = static_cast<uint32_t>(processors_);
+  // A node's tiles are dealt in turn: the last round has every processor's last one.
+  if (producers.range && producers.count > processors) {
+    const uint32_t end = producers.first + producers.count;
+    for (uint32_t t = end - processors; t < end && known; ++t) passed(t);
+    return known;
+  }
+  accesses_.each_member(set, passed);
+  return known;
+}
+
+// What who waits for a set knows from it.
+const Known& Dependencies::known_of(Walk& walk, uint32_t set) {
+  Known& result = walk.of_set[set];
+  if (result) return result;
+  const Clock clock = copy_of(nothing_);
+  const uint32_t* last = nullptr;
+  accesses_.each_member(set, [&](uint32_t producer) {
+    uint32_t& own = clock[task(producer).processor];
+    own = std::max(own, walk.end != 0 ? walk.end : producer + 1);
+    const Known& known = walk.known[producer - walk.first_task];
+    if (!known || known.get() == last) return;
+    last = known.get();
+    for (size_t i = 0; i < processors_; ++i) clock[i] = std::max(clock[i], last[i]);
   });
-  for (size_t i = 0; i < order.size(); ++i) {
-    neighbours_[order[i]].push_back(order[i]);
-    const int64_t end = plan_.buffers[order[i]].offset + plan_.buffers[order[i]].bytes;
-    for (size_t j = i + 1; j < order.size() && plan_.buffers[order[j]].offset < end; ++j) {
-      neighbours_[order[i]].push_back(order[j]);
-      neighbours_[order[j]].push_back(order[i]);
+  result = clock;
+  return result;
+}
+
+template <typename F>
+void Dependencies::find_candidates(uint32_t node, F&& wanted) {
+  candidates_.clear();
+  for (const Access& access : accesses_.of(node))
+    for (uint32_t index : log_[log_of(access)]) {
+      const Access& other = accesses_[index];
+      if ((!access.write && !other.write) || other.begin >= access.end ||
+          access.begin >= other.end || !wanted(other))
+        continue;
+      accesses_.relate(access, other, coarse_.contains(other.node), candidates_);
     }
+  std::sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
+    if (a.task != b.task) return a.task < b.task;
+    const uint32_t x = accesses_.set(a.set).node;
+    const uint32_t y = accesses_.set(b.set).node;
+    return x != y ? x > y : a.set < b.set;
+  });
+  // One set per task and node.
+  size_t kept = 0;
+  for (const Candidate& candidate : candidates_) {
+    Candidate* last = kept == 0 ? nullptr : &candidates_[kept - 1];
+    if (last != nullptr && last->task == candidate.task &&
+        accesses_.set(last->set).node == accesses_.set(candidate.set).node) {
+      if (last->set != candidate.set) last->set = accesses_.united(last->set, candidate.set);
+    } else {
+      candidates_[kept++] = candidate;
+    }
+  }
+  candidates_.resize(kept);
+}
+
+// Calls kill(log, place in it) for what the node's writes cover: who conflicts with that conflicts with
+// this node too. `kill` says whether to remove it.
+template <typename F>
+void Dependencies::each_covered(uint32_t node, F&& kill) {
+  for (const Access& access : accesses_.of(node)) {
+    if (!access.write) continue;
+    const uint32_t log = log_of(access);
+    std::erase_if(log_[log], [&](uint32_t index) {
+      const Access& other = accesses_[index];
+      return other.node != node && accesses_.covers(access, other) && kill(log, index);
+    });
   }
 }
 
-// Tasks in the log that task `at` conflicts with, descending: those before it, or with `later` the others.
-std::vector<uint32_t> Dependencies::conflicts(uint32_t at, bool later) const {
-  std::vector<uint32_t> found;
-  for (const Box& box : plan_.boxes_of(task(at)))
-    for (uint32_t buffer : neighbours_[box.buffer])
-      for (const Access& access : log_[buffer]) {
-        const Box& other = plan_.boxes[access.box];
-        if (!box.write && !other.write) continue;
-        // Tiles of one node write different elements, whatever their boxes: only trips are in order.
-        const bool tiles = box.partial && other.partial && task(access.task).node == task(at).node;
-        if (tiles ? !later : (access.task >= at) != later) continue;
-        if (overlap(box, other)) found.push_back(access.task);
-      }
-  std::sort(found.rbegin(), found.rend());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
-}
-
-// Enters the task's boxes into the log, and forgets what its writes cover: who conflicts with that
-// conflicts with this task too.
-void Dependencies::record(uint32_t at) {
-  for (uint32_t i = 0; i < task(at).boxes; ++i)
-    log_[plan_.boxes[task(at).first_box + i].buffer].push_back({at, task(at).first_box + i});
-  each_cover(at, [&](const Box& box, uint32_t buffer) {
-    std::erase_if(log_[buffer], [&](const Access& access) {
-      if (!is_covered(box, at, access)) return false;
-      if (!open_.empty()) open_.back().killed.push_back({buffer, access});
-      return true;
-    });
-  });
-}
-
-// Calls f(box, buffer) for what is overwritten now that the task is done. Tiles of one node do not wait for
-// each other where their writes are partial, so one of them speaks for the others only once all are known.
-template <typename F>
-void Dependencies::each_cover(uint32_t at, F&& f) const {
-  const Node& node = plan_.nodes[task(at).node];
-  const bool is_last = at + 1 == node.first_task + node.tasks;
-  for (uint32_t t = is_last ? node.first_task : at; t <= at; ++t)
-    for (const Box& box : plan_.boxes_of(task(t))) {
-      if (!box.write || (box.partial ? !is_last : t != at)) continue;
-      for (uint32_t buffer : neighbours_[box.buffer]) f(box, buffer);
+// What is forgotten for good outside all regions frees what its tasks knew, so that long programs need
+// memory for what is alive alone.
+void Dependencies::record(uint32_t node) {
+  each_covered(node, [&](uint32_t log, uint32_t index) {
+    if (!open_.empty()) {
+      open_.back().killed.push_back({log, index});
+    } else if (--logged_[accesses_[index].node] == 0) {
+      const Node& dead = plan_.nodes[accesses_[index].node];
+      for (uint32_t t = dead.first_task; t < dead.first_task + dead.tasks; ++t)
+        if (dead.decides == kNone) now_.known[t].reset();
     }
+    return true;
+  });
+  for (const Access& access : accesses_.of(node)) {
+    log_[log_of(access)].push_back(accesses_.index(access));
+    ++logged_[node];
+  }
 }
 
 void Dependencies::enter(uint32_t region) {
-  open_.push_back({region, clocks_, {}});
+  open_.push_back({region, now_.clocks, {}});
   const uint32_t decision = plan_.regions[region].decision;
   if (decision == kNone) return;
   const uint32_t decider = plan_.nodes[decision].first_task;
-  for (Clock& clock : clocks_) {
-    merge(clock, known_[decider]);
-    clock[plan_.control()] = std::max(clock[plan_.control()], decider + 1);
-  }
+  const Clock decided = copy_of(now_.known[decider]);
+  decided[plan_.control()] = std::max(decided[plan_.control()], decider + 1);
+  for (Known& clock : now_.clocks)
+    if (clock[plan_.control()] <= decider) merge(clock, decided);
 }
 
+// What a region taught, and what it overwrote, holds after it only where it is executed for certain.
 void Dependencies::leave() {
   Open closed = std::move(open_.back());
   open_.pop_back();
   if (plan_.regions[closed.region].is_loop()) backward(closed.region);
-  for (size_t p = 0; p < clocks_.size(); ++p) {
-    const uint32_t own = clocks_[p][p];
-    clocks_[p] = std::move(closed.clocks[p]);
-    clocks_[p][p] = own;
-  }
-  for (const Killed& killed : closed.killed) log_[killed.buffer].push_back(killed.access);
+  now_.clocks = std::move(closed.clocks);
+  for (const Killed& killed : closed.killed) log_[killed.log].push_back(killed.access);
 }
 
 void Dependencies::go_to(uint32_t region) {
@@ -175,144 +258,172 @@ void Dependencies::go_to(uint32_t region) {
   for (size_t i = path.size(); i-- > 0;) enter(path[i]);
 }
 
-void Dependencies::forward() {
-  for (uint32_t at = 0; at < plan_.tasks.size(); ++at) {
-    go_to(task(at).region);
+void Dependencies::forward_node(uint32_t index) {
+  const Node& node = plan_.nodes[index];
+  go_to(node.region);
+  find_candidates(index, [&](const Access& other) { return other.node != index; });
+  size_t next = 0;
+  for (uint32_t at = node.first_task; at < node.first_task + node.tasks; ++at) {
+    first_need_.push_back(static_cast<uint32_t>(forward_.size()));
     const uint32_t p = task(at).processor;
-    Clock& clock = clocks_[p];
-    clock[p] = at;
-    for (uint32_t producer : conflicts(at, false)) {
-      const uint32_t from = task(producer).processor;
-      if (clock[from] > producer) continue;
-      needs_[at].push_back({producer, 0, false});
-      if (!plan_.encloses(task(producer).region, task(at).region)) continue;
-      merge(clock, known_[producer]);
+    Known& clock = now_.clocks[p];
+    for (; next < candidates_.size() && candidates_[next].task == at; ++next) {
+      const uint32_t set = candidates_[next].set;
+      if (is_known(clock, p, at, set)) continue;
+      forward_.push_back({set, 0, false});
+      if (plan_.encloses(region_of(set), node.region)) merge(clock, known_of(now_, set));
     }
-    clock[p] = at + 1;
-    known_[at] = clock;
-    record(at);
+    now_.known[at] = clock;
   }
+  record(index);
+}
+
+void Dependencies::forward() {
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) forward_node(n);
   go_to(0);
+  first_need_.push_back(static_cast<uint32_t>(forward_.size()));
+}
+
+void Dependencies::backward_node(uint32_t index, uint32_t loop, Walk& walk) {
+  const Region& body = plan_.regions[loop];
+  const Node& node = plan_.nodes[index];
+  find_candidates(index, [&](const Access& other) {
+    // Where an inner loop has both, its trips are what matters, and their waits are there.
+    return other.node >= index && other.node < body.end_node &&
+           plan_.common_loop(plan_.nodes[other.node].region, node.region) == loop;
+  });
+  size_t next = 0;
+  for (uint32_t at = node.first_task; at < node.first_task + node.tasks; ++at) {
+    const uint32_t p = task(at).processor;
+    Known& clock = walk.clocks[p];
+    const uint32_t end =
+        at + 1 < first_need_.size() ? first_need_[at + 1] : static_cast<uint32_t>(forward_.size());
+    for (uint32_t i = first_need_[at]; i < end; ++i) {
+      const uint32_t set = forward_[i].set;
+      const bool sure = plan_.encloses(region_of(set), node.region);
+      if (sure && accesses_.set(set).node >= body.first_node) merge(clock, known_of(walk, set));
+    }
+    for (; next < candidates_.size() && candidates_[next].task == at; ++next) {
+      const uint32_t set = candidates_[next].set;
+      if (is_known(clock, p, body.end_task, set)) continue;
+      const bool around = plan_.encloses(region_of(set), node.region);
+      back_.push_back({at, {set, static_cast<uint8_t>(around ? 1 : 0), true}});
+      if (region_of(set) == loop) merge(clock, known_of(now_, set));
+    }
+    walk.known[at - walk.first_task] = clock;
+  }
+  if (node.region == loop) each_covered(index, [](uint32_t, uint32_t) { return true; });
 }
 
 // The second look at a loop's body, as its next trip: for which tasks of the trip before must each wait?
-// Clocks are now of the trip before. Called as the loop ends, when the log has what its body left.
+// Clocks are of the trip before. Called as the loop ends, when the log has what its body left.
 void Dependencies::backward(uint32_t loop) {
   const Region& body = plan_.regions[loop];
-  const uint32_t end = body.end_task;
-  std::vector<Clock> clocks = clocks_;
-  std::vector<Clock> known(end - body.first_task);
+  Walk walk;
+  walk.clocks = now_.clocks;
+  walk.known.resize(body.end_task - body.first_task);
+  walk.first_task = body.first_task;
+  walk.end = body.end_task;
   struct Saved {
     uint32_t region;
-    std::vector<Clock> clocks;
+    std::vector<Known> clocks;
   };
   std::vector<Saved> saved;
   const auto log = log_;
-  for (uint32_t at = body.first_task; at < end; ++at) {
-    while (!saved.empty() && !plan_.encloses(saved.back().region, task(at).region)) {
-      clocks = std::move(saved.back().clocks);
+  for (uint32_t n = body.first_node; n < body.end_node; ++n) {
+    const uint32_t region = plan_.nodes[n].region;
+    while (!saved.empty() && !plan_.encloses(saved.back().region, region)) {
+      walk.clocks = std::move(saved.back().clocks);
       saved.pop_back();
     }
     const uint32_t inner = saved.empty() ? loop : saved.back().region;
-    if (task(at).region != inner) saved.push_back({task(at).region, clocks});
-    const uint32_t p = task(at).processor;
-    Clock& clock = clocks[p];
-    clock[p] = end;
-    for (const Need& need : needs_[at]) {
-      const bool sure = plan_.encloses(task(need.producer).region, task(at).region);
-      if (!need.back && need.producer >= body.first_task && sure)
-        merge(clock, known[need.producer - body.first_task]);
-    }
-    for (uint32_t producer : conflicts(at, true)) {
-      if (producer < body.first_task || producer >= end) continue;
-      if (clock[task(producer).processor] > producer) continue;
-      const bool around = plan_.encloses(task(producer).region, task(at).region);
-      needs_[at].push_back({producer, static_cast<uint8_t>(around ? 1 : 0), true});
-      if (task(producer).region != loop) continue;
-      merge(clock, known_[producer]);
-    }
-    known[at - body.first_task] = clock;
-    if (task(at).region != loop) continue;
-    each_cover(at, [&](const Box& box, uint32_t buffer) {
-      std::erase_if(log_[buffer], [&](const Access& a) { return is_covered(box, at, a); });
-    });
+    if (region != inner) saved.push_back({region, walk.clocks});
+    backward_node(n, loop, walk);
   }
   log_ = log;
 }
 
-// Whether the producers precede the innermost loop around the task, which then need not look again.
+// Whether the producers are outside the innermost loop around the task, which then need not look again.
 bool Dependencies::is_first_trip(const Need& need, uint32_t at) const {
   uint32_t loop = task(at).region;
   if (plan_.regions[loop].kind == RegionKind::rest) loop = plan_.regions[loop].parent;
-  if (!plan_.regions[loop].is_loop() || need.back) return false;
-  return need.producer < plan_.regions[loop].first_task;
+  return plan_.regions[loop].is_loop() && !plan_.encloses(loop, region_of(need.set));
 }
 
-// Counters from producer sets; false if a task would raise too many, whose node is then coarse.
-bool Dependencies::count_signals(const std::vector<std::vector<std::vector<uint32_t>>>& sets,
-                                 std::vector<std::vector<uint32_t>>& signals) {
-  counters_.clear();
-  plan_.counters.clear();
-  signals.assign(plan_.tasks.size(), {});
-  for (const auto& of_task : sets)
-    for (const auto& set : of_task) {
-      const auto [at, is_new] = counters_.emplace(set, static_cast<uint32_t>(counters_.size()));
-      if (!is_new) continue;
-      plan_.counters.push_back({task(set[0]).region, static_cast<uint32_t>(set.size())});
-      for (uint32_t producer : set) signals[producer].push_back(at->second);
-    }
-  bool good = true;
-  for (uint32_t at = 0; at < signals.size(); ++at)
-    if (signals[at].size() > kMaxSignals && coarse_.insert(task(at).node).second) good = false;
-  return good;
+// Whether no task raises or waits for too much; else the nodes that are at fault become coarse.
+bool Dependencies::few_enough() {
+  std::vector<uint8_t> raised(plan_.tasks.size(), 0);
+  std::vector<uint32_t> waits(plan_.tasks.size(), 0);
+  std::vector<bool> seen(accesses_.size(), false);
+  const size_t before = coarse_.size();
+  const auto raise = [&](uint32_t set) {
+    if (seen[accesses_.slot(set)]) return;
+    seen[accesses_.slot(set)] = true;
+    accesses_.each_member(set, [&](uint32_t producer) {
+      if (raised[producer] <= kMaxSignals) ++raised[producer];
+      if (raised[producer] > kMaxSignals) coarse_.insert(task(producer).node);
+    });
+  };
+  for (uint32_t at = 0; at < plan_.tasks.size(); ++at)
+    for (uint32_t i = first_need_[at]; i < first_need_[at + 1]; ++i, ++waits[at])
+      raise(forward_[i].set);
+  for (const auto& [at, need] : back_) {
+    raise(need.set);
+    ++waits[at];
+  }
+  const auto coarsen = [&](uint32_t at, const Need& need) {
+    const ProducerSet set = accesses_.set(need.set);
+    if (waits[at] > kMaxWaits && set.count < plan_.nodes[set.node].tasks) coarse_.insert(set.node);
+  };
+  for (uint32_t at = 0; at < plan_.tasks.size(); ++at)
+    for (uint32_t i = first_need_[at]; i < first_need_[at + 1]; ++i) coarsen(at, forward_[i]);
+  for (const auto& [at, need] : back_) coarsen(at, need);
+  return coarse_.size() == before;
 }
 
 void Dependencies::make_waits() {
-  using GroupKey = std::tuple<uint32_t, uint8_t, bool>;  // node, delta, back
-  std::vector<std::vector<std::vector<uint32_t>>> sets;
-  std::vector<std::vector<Need>> heads;
-  std::vector<std::vector<uint32_t>> signals;
-  do {
-    sets.assign(plan_.tasks.size(), {});
-    heads.assign(plan_.tasks.size(), {});
-    for (uint32_t at = 0; at < plan_.tasks.size(); ++at) {
-      std::map<GroupKey, std::vector<uint32_t>> groups;
-      for (const Need& need : needs_[at])
-        groups[{task(need.producer).node, need.delta, need.back}].push_back(need.producer);
-      for (auto& [key, set] : groups) {
-        const auto [node, delta, back] = key;
-        if (coarse_.contains(node) && node != task(at).node) {
-          set.resize(plan_.nodes[node].tasks);
-          for (uint32_t i = 0; i < set.size(); ++i) set[i] = plan_.nodes[node].first_task + i;
-        }
-        std::sort(set.begin(), set.end());
-        set.erase(std::unique(set.begin(), set.end()), set.end());
-        heads[at].push_back({set[0], delta, back});
-        sets[at].push_back(std::move(set));
-      }
+  std::stable_sort(back_.begin(), back_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<uint32_t> counter(accesses_.size(), kNone);
+  std::vector<uint32_t> used;  // sets, by counter
+  const auto wait = [&](uint32_t at, const Need& need) {
+    uint32_t& index = counter[accesses_.slot(need.set)];
+    const uint32_t count = accesses_.set(need.set).count;
+    if (index == kNone) {
+      index = static_cast<uint32_t>(plan_.counters.size());
+      plan_.counters.push_back({region_of(need.set), count});
+      used.push_back(need.set);
     }
-  } while (!count_signals(sets, signals));
-
+    plan_.waits.push_back({index, count, need.delta, is_first_trip(need, at)});
+  };
+  size_t next = 0;
   for (uint32_t at = 0; at < plan_.tasks.size(); ++at) {
     Task& t = plan_.tasks[at];
     t.first_wait = static_cast<uint32_t>(plan_.waits.size());
-    for (size_t i = 0; i < sets[at].size(); ++i) {
-      const uint32_t counter = counters_.at(sets[at][i]);
-      plan_.waits.push_back({counter, plan_.counters[counter].producers, heads[at][i].delta,
-                             is_first_trip(heads[at][i], at)});
-    }
-    t.waits = static_cast<uint16_t>(sets[at].size());
-    t.first_signal = static_cast<uint32_t>(plan_.signals.size());
-    plan_.signals.insert(plan_.signals.end(), signals[at].begin(), signals[at].end());
-    t.signals = static_cast<uint16_t>(signals[at].size());
+    for (uint32_t i = first_need_[at]; i < first_need_[at + 1]; ++i) wait(at, forward_[i]);
+    for (; next < back_.size() && back_[next].first == at; ++next) wait(at, back_[next].second);
+    t.waits = static_cast<uint16_t>(plan_.waits.size() - t.first_wait);
   }
+  for (uint32_t set : used)
+    accesses_.each_member(set, [&](uint32_t producer) { ++plan_.tasks[producer].signals; });
+  uint32_t first = 0;
+  for (Task& t : plan_.tasks) {
+    t.first_signal = first;
+    first += std::exchange(t.signals, uint16_t{0});
+  }
+  plan_.signals.resize(first);
+  for (uint32_t c = 0; c < used.size(); ++c)
+    accesses_.each_member(used[c], [&](uint32_t producer) {
+      Task& t = plan_.tasks[producer];
+      plan_.signals[t.first_signal + t.signals++] = c;
+    });
 }
 
 void Dependencies::run() {
-  const size_t queues = static_cast<size_t>(plan_.device.processors);
-  clocks_.assign(queues, Clock(queues, 0));
-  find_neighbours();
-  forward();
+  do {
+    reset();
+    forward();
+  } while (!few_enough());
   make_waits();
 }
 

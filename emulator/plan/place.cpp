@@ -28,8 +28,9 @@ int64_t most_alive(const std::vector<Interval>& intervals, size_t nodes) {
   return most;
 }
 
-// Places intervals in the given order, each into the smallest gap that is free for its whole life.
-int64_t best_fit(const std::vector<Interval>& order, std::vector<int64_t>& offsets) {
+// Places intervals in the given order, each into the smallest gap that is free for its whole life. In the
+// order of time what has ended needs no more thought.
+int64_t best_fit(const std::vector<Interval>& order, bool in_time, std::vector<int64_t>& offsets) {
   struct Placed {
     int64_t begin;
     int64_t end;
@@ -42,6 +43,8 @@ int64_t best_fit(const std::vector<Interval>& order, std::vector<int64_t>& offse
     int64_t best = -1;
     int64_t best_gap = INT64_MAX;
     int64_t free_from = 0;
+    if (in_time)
+      std::erase_if(placed, [&](const Placed& other) { return other.last < interval.first; });
     for (const Placed& other : placed) {
       if (other.last < interval.first || other.first > interval.last) continue;
       const int64_t gap = other.begin - free_from;
@@ -65,16 +68,20 @@ int64_t best_fit(const std::vector<Interval>& order, std::vector<int64_t>& offse
 
 using Before = std::function<bool(const Interval&, const Interval&)>;
 
+// Of more intervals than this only the order of time is tried, which takes no quadratic time.
+constexpr size_t kManyIntervals = 4000;
+
+// The order of time first.
 std::vector<Before> orders() {
   const auto length = [](const Interval& i) { return int64_t{i.last} - i.first + 1; };
   return {
+      [](const Interval& a, const Interval& b) { return a.first < b.first; },
       [](const Interval& a, const Interval& b) { return a.bytes > b.bytes; },
       [length](const Interval& a, const Interval& b) { return length(a) > length(b); },
       [length](const Interval& a, const Interval& b) {
         return static_cast<double>(a.bytes) * static_cast<double>(length(a)) >
                static_cast<double>(b.bytes) * static_cast<double>(length(b));
       },
-      [](const Interval& a, const Interval& b) { return a.first < b.first; },
       [](const Interval& a, const Interval& b) { return a.last > b.last; },
   };
 }
@@ -97,18 +104,20 @@ void place(Plan& plan) {
   plan.fixed_bytes = aligned(fixed, kAlignment);
   plan.lower_bound = most_alive(intervals, plan.nodes.size());
   std::vector<int64_t> best;
+  bool in_time = true;
   for (const Before& before : orders()) {
     std::sort(intervals.begin(), intervals.end(), [&](const Interval& a, const Interval& b) {
       if (before(a, b) != before(b, a)) return before(a, b);
       return a.buffer < b.buffer;
     });
     std::vector<int64_t> offsets(plan.buffers.size(), 0);
-    const int64_t size = best_fit(intervals, offsets);
+    const int64_t size = best_fit(intervals, in_time, offsets);
     if (best.empty() || size < plan.peak_bytes) {
       plan.peak_bytes = size;
       best = std::move(offsets);
     }
-    if (plan.peak_bytes == plan.lower_bound) break;
+    if (plan.peak_bytes == plan.lower_bound || intervals.size() > kManyIntervals) break;
+    in_time = false;
   }
   for (const Interval& interval : intervals)
     plan.buffers[interval.buffer].offset = plan.fixed_bytes + best[interval.buffer];

@@ -45,19 +45,24 @@ bool Plan::encloses(uint32_t outer, uint32_t inner) const {
   return inner == outer;
 }
 
+uint32_t Plan::common_loop(uint32_t a, uint32_t b) const {
+  while (a != kNone && !(regions[a].is_loop() && encloses(a, b))) a = regions[a].parent;
+  return a;
+}
+
 bool overlap(const Box& a, const Box& b) {
   if (a.empty() || b.empty() || a.end() <= b.begin || b.end() <= a.begin) return false;
   if (a.rows == 1 && b.rows == 1) return true;
   // Of different strides the hulls decide; a single row joins the stride of the other.
   const int64_t stride = a.rows > 1 ? a.stride : b.stride;
   if (a.rows > 1 && b.rows > 1 && a.stride != b.stride) return true;
-  const int64_t origin = std::min(a.begin, b.begin);
-  const auto column = [&](const Box& box) { return (box.begin - origin) % stride; };
-  const auto row = [&](const Box& box) { return (box.begin - origin) / stride; };
+  const Box& lower = a.begin <= b.begin ? a : b;
+  const Box& upper = a.begin <= b.begin ? b : a;
+  const int64_t row = (upper.begin - lower.begin) / stride;
+  const int64_t column = (upper.begin - lower.begin) % stride;
   // A box that wraps around the end of a row is no rectangle of this stride.
-  if (column(a) + a.row_bytes > stride || column(b) + b.row_bytes > stride) return true;
-  return row(a) < row(b) + b.rows && row(b) < row(a) + a.rows &&
-         column(a) < column(b) + b.row_bytes && column(b) < column(a) + a.row_bytes;
+  if (lower.row_bytes > stride || column + upper.row_bytes > stride) return true;
+  return row < lower.rows && column < lower.row_bytes;
 }
 
 bool covers(const Box& outer, const Box& inner) {

@@ -269,6 +269,8 @@ struct Plan {
   const View& view(uint32_t index) const { return views[index]; }
   // Whether region `outer` is `inner` or encloses it.
   bool encloses(uint32_t outer, uint32_t inner) const;
+  // The innermost loop around both regions, or kNone.
+  uint32_t common_loop(uint32_t a, uint32_t b) const;
 };
 
 // Whether two boxes share a byte; true where it cannot be told cheaply.
