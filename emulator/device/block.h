@@ -33,7 +33,7 @@ namespace trek::device {
 
 // Threads that take part in units on the device, and the bytes they share there.
 inline constexpr uint32_t kBlockThreads = 256;
-inline constexpr uint32_t kSharedBytes = 160 * 1024;
+inline constexpr uint32_t kSharedBytes = 192 * 1024;
 inline constexpr uint32_t kMaxBlockThreads = 256;  // of a host's block too
 
 struct Block {

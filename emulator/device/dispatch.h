@@ -5,6 +5,7 @@
 #include "emulator/device/cumsum.h"
 #include "emulator/device/execute.h"
 #include "emulator/device/matrix.h"
+#include "emulator/device/matrix_f32.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
@@ -65,6 +66,9 @@ TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
     case Kind::permutation:
       return permutation(task);
     case Kind::matrix:
+#ifdef __CUDA__
+      if (matrix_f32::suits(node)) return multiply_tile_f32(task, first);
+#endif
       if (form == Form::real32) return multiply_tile<float>(task, first);
       if (form == Form::real64) return multiply_tile<double>(task, first);
       if (size_of(static_cast<DType>(node.compute)) == 4)

@@ -125,8 +125,8 @@ TREK_TILE void take_two(const float* panel, uint32_t pitch, uint32_t group, uint
     for (uint32_t q = 0; q < 2; ++q)
 #pragma unroll
       for (uint32_t i = 0; i < M; i += 4) {
-        const auto four = *reinterpret_cast<const Float4*>(
-            panel + (k + q) * pitch + line_of<M, false>(group, groups, i));
+        const auto four = *reinterpret_cast<const Float4*>(panel + (k + q) * pitch +
+                                                           line_of<M, false>(group, groups, i));
         values[q][i] = four.x;
         values[q][i + 1] = four.y;
         values[q][i + 2] = four.z;
@@ -138,8 +138,7 @@ TREK_TILE void take_two(const float* panel, uint32_t pitch, uint32_t group, uint
 // Adds the products of Depth k to the sums of a lane's M × M outputs.
 template <uint32_t M, uint32_t kDepth, bool kLeftByLine, bool kRightByLine>
 TREK_TILE void multiply(const float* left, uint32_t left_pitch, const float* right,
-                        uint32_t right_pitch, uint32_t down, uint32_t across,
-                        float (&sum)[M][M]) {
+                        uint32_t right_pitch, uint32_t down, uint32_t across, float (&sum)[M][M]) {
 #pragma unroll 4
   for (uint32_t k = 0; k < kDepth; k += 2) {
     float x[2][M];
@@ -151,8 +150,7 @@ TREK_TILE void multiply(const float* left, uint32_t left_pitch, const float* rig
 #pragma unroll
       for (uint32_t i = 0; i < M; ++i)
 #pragma unroll
-        for (uint32_t j = 0; j < M; ++j)
-          sum[i][j] = semantics::fma(x[q][i], y[q][j], sum[i][j]);
+        for (uint32_t j = 0; j < M; ++j) sum[i][j] = semantics::fma(x[q][i], y[q][j], sum[i][j]);
   }
 }
 
@@ -166,7 +164,7 @@ TREK_TILE void clear(float (&sum)[M][M]) {
 
 // How the warps of a block stand over a tile.
 struct Layout {
-  uint32_t rows;      // of whole warps' tiles
+  uint32_t rows;  // of whole warps' tiles
   uint32_t columns;
   uint32_t across;    // warps
   uint32_t outputs;   // warps that share a block of k
@@ -184,8 +182,8 @@ TREK_TILE Layout layout_of(uint32_t rows, uint32_t columns) {
 
 // A tile, and where a thread stands in it.
 struct Place {
-  uint32_t block;   // of the blocks of k at once
-  uint32_t down;    // its warp's tile
+  uint32_t block;  // of the blocks of k at once
+  uint32_t down;   // its warp's tile
   uint32_t across;
   uint32_t lane_down;
   uint32_t lane_across;
@@ -225,9 +223,8 @@ TREK_TILE void multiply_outputs(const Task& task, const Side& left, const Side& 
   const uint32_t pair = left_size + panel_size<kDepth, kRightByLine>(layout.columns);
   float* totals = task.shared<float>(shared_at::kValues);
   float* panels = task.shared<float>(shared_at::kWork);
-  const bool two = 2 * pair <= (task.block.shared_bytes - shared_at::kWork) / 4;
-  const uint32_t left_at =
-      kLeftByLine ? at.down * 4 * M * kLinePitch<kDepth> : at.down * 4 * M;
+  const bool two = 2 * pair <= (kSharedBytes - shared_at::kWork) / 4;
+  const uint32_t left_at = kLeftByLine ? at.down * 4 * M * kLinePitch<kDepth> : at.down * 4 * M;
   const uint32_t right_at =
       kRightByLine ? at.across * 8 * M * kLinePitch<kDepth> : at.across * 8 * M;
   const auto steps = static_cast<uint32_t>((k_end + kDepth - 1) / kDepth);
@@ -323,17 +320,16 @@ TREK_TILE void multiply_blocks(const Task& task, const Side& left, const Side& r
   const auto blocks = static_cast<uint32_t>((k_end + kDotBlock - 1) / kDotBlock);
   float* totals = task.shared<float>(shared_at::kValues);
   float* segments = totals + outputs;
-  const uint32_t work_room = (task.block.shared_bytes - shared_at::kWork) / 4;
+  const uint32_t work_room = (kSharedBytes - shared_at::kWork) / 4;
   // All of k at once may lie over the totals, which come when the panels have been read.
   const bool one_round = blocks <= layout.parallel && blocks * outputs <= work_room &&
-                         blocks * pair <= (task.block.shared_bytes - shared_at::kSlots) / 4;
+                         blocks * pair <= (kSharedBytes - shared_at::kSlots) / 4;
   float* panels = task.shared<float>(one_round ? shared_at::kSlots : shared_at::kWork);
   float* sums = task.shared<float>(shared_at::kWork);
   uint32_t at_once = layout.parallel < blocks ? layout.parallel : blocks;
   while (!one_round && at_once > 1 && (at_once * pair > work_room || at_once * outputs > work_room))
     --at_once;
-  const uint32_t left_at =
-      kLeftByLine ? at.down * 4 * M * kLinePitch<kDepth> : at.down * 4 * M;
+  const uint32_t left_at = kLeftByLine ? at.down * 4 * M * kLinePitch<kDepth> : at.down * 4 * M;
   const uint32_t right_at =
       kRightByLine ? at.across * 8 * M * kLinePitch<kDepth> : at.across * 8 * M;
   for (uint32_t first = 0; first < blocks; first += at_once) {
@@ -403,9 +399,8 @@ TREK_TILE void multiply_part(const Task& task, Side left, Side right, const Layo
 TREK_TILE bool suits(const Node& node) {
   const Matrix& of = node.matrix;
   return static_cast<DType>(node.operand(0).dtype) == DType::f32 &&
-         static_cast<DType>(node.operand(1).dtype) == DType::f32 &&
-         node.deliver[0].narrow != 0 && (of.a_k == 1 || of.a_row == 1) &&
-         (of.b_k == 1 || of.b_column == 1);
+         static_cast<DType>(node.operand(1).dtype) == DType::f32 && node.deliver[0].narrow != 0 &&
+         (of.a_k == 1 || of.a_row == 1) && (of.b_k == 1 || of.b_column == 1);
 }
 
 TREK_TILE bool is_aligned(const float* data, int64_t pitch) {
@@ -417,7 +412,7 @@ TREK_TILE bool is_aligned(const float* data, int64_t pitch) {
 // The tile of number `tile` of a node that suits.
 TREK_TILE void multiply_tile_f32(const Task& task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node;
+  const Node& node = task.node();
   const Matrix& of = node.matrix;
   const int64_t batch = tile / (of.down * of.across);
   const int64_t within = tile - batch * of.down * of.across;
@@ -471,7 +466,7 @@ TREK_TILE void multiply_tile_f32(const Task& task, int64_t tile) {
       else
         part.template operator()<4>();
       task.sync();
-      run(task, node.deliver[0], where, rows * columns, shared_at::kValues, &node.result(0));
+      run(task, kDeliver, where, rows * columns, shared_at::kValues, 0);
       task.sync();
     }
 }

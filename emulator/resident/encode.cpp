@@ -34,7 +34,9 @@ class Encoder {
   uint16_t innermost_loop(uint32_t region) const;
   int16_t level_of(uint32_t region) const;
   uint32_t stream_number(uint32_t tensor, uint64_t bytes);
-  uint32_t here() const { return static_cast<uint32_t>(image_.records.size()) - image_.queues.back(); }
+  uint32_t here() const {
+    return static_cast<uint32_t>(image_.records.size()) - image_.queues.back();
+  }
   void refuse(std::string message);
 
   struct Descriptor {
@@ -92,9 +94,9 @@ void Encoder::describe_nodes() {
     counters.count = static_cast<uint32_t>(described.counter_regions.size());
     std::copy(described.counter_regions.begin(), described.counter_regions.end(), counters.region);
     const auto* begin = reinterpret_cast<const std::byte*>(&counters);
-    descriptors_.push_back({static_cast<uint32_t>(image_.descriptors.size() / 16),
-                            static_cast<uint32_t>((sizeof counters + described.bytes.size() + 15) /
-                                                  16 * 16)});
+    descriptors_.push_back(
+        {static_cast<uint32_t>(image_.descriptors.size() / 16),
+         static_cast<uint32_t>((sizeof counters + described.bytes.size() + 15) / 16 * 16)});
     image_.descriptors.insert(image_.descriptors.end(), begin, begin + sizeof counters);
     image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
                               described.bytes.end());
@@ -107,8 +109,7 @@ void Encoder::sort_tasks() {
   for (uint32_t r = 1; r < plan_.regions.size(); ++r)
     children_[plan_.regions[r].parent].push_back(r);
   tasks_.resize(static_cast<size_t>(plan_.device.processors));
-  for (uint32_t t = 0; t < plan_.tasks.size(); ++t)
-    tasks_[plan_.tasks[t].processor].push_back(t);
+  for (uint32_t t = 0; t < plan_.tasks.size(); ++t) tasks_[plan_.tasks[t].processor].push_back(t);
 }
 
 uint16_t Encoder::innermost_loop(uint32_t region) const {
@@ -133,9 +134,7 @@ uint32_t Encoder::stream_number(uint32_t tensor, uint64_t bytes) {
 
 // What emit and next need: see tasks.h.
 void Encoder::name_memory(Record& record, const plan::Node& node) {
-  const auto place = [&](uint32_t view) {
-    return plan_.buffers[plan_.views[view].buffer].offset;
-  };
+  const auto place = [&](uint32_t view) { return plan_.buffers[plan_.views[view].buffer].offset; };
   if (node.opcode == Opcode::Emit) {
     record.kind = Kind::emit;
     const plan::Operand value = node.operands[0];

@@ -94,18 +94,17 @@ Result<Memory> Gpu::allocate_shared(uint64_t bytes) const {
 Status Gpu::upload(uint64_t address, std::span<const std::byte> from) const {
   if (from.empty()) return driver::Done{};
   if (Status status = context_.make_current(); !status) return status.error();
-  Status status = api().check(
-      api().memcpy_to_device(address, from.data(), from.size(), stream_.handle()),
-      fmt::format("copying {} bytes to {}", from.size(), name()));
+  Status status =
+      api().check(api().memcpy_to_device(address, from.data(), from.size(), stream_.handle()),
+                  fmt::format("copying {} bytes to {}", from.size(), name()));
   return status ? stream_.synchronize() : std::move(status);
 }
 
 Status Gpu::download(uint64_t address, std::span<std::byte> to) const {
   if (to.empty()) return driver::Done{};
   if (Status status = context_.make_current(); !status) return status.error();
-  Status status =
-      api().check(api().memcpy_to_host(to.data(), address, to.size(), stream_.handle()),
-                  fmt::format("copying {} bytes from {}", to.size(), name()));
+  Status status = api().check(api().memcpy_to_host(to.data(), address, to.size(), stream_.handle()),
+                              fmt::format("copying {} bytes from {}", to.size(), name()));
   return status ? stream_.synchronize() : std::move(status);
 }
 
@@ -116,9 +115,8 @@ Status Gpu::peek(uint64_t address, std::span<std::byte> to) const {
 }
 
 Status Gpu::poke(uint64_t address, uint64_t value) const {
-  Status status =
-      api().check(api().memcpy_to_device(address, &value, sizeof value, side_.handle()),
-                  fmt::format("ending a launch on {}", name()));
+  Status status = api().check(api().memcpy_to_device(address, &value, sizeof value, side_.handle()),
+                              fmt::format("ending a launch on {}", name()));
   return status ? side_.synchronize() : std::move(status);
 }
 

@@ -45,8 +45,8 @@ class Processor {
   bool wait(const Record& record) {
     ProcessorState& state = launch_.states[number_];
     for (uint32_t i = 0; i < record.waits; ++i) {
-      const Wait& wait = i < kInlineWaits ? record.wait[i]
-                                          : launch_.waits[record.more_waits + i - kInlineWaits];
+      const Wait& wait =
+          i < kInlineWaits ? record.wait[i] : launch_.waits[record.more_waits + i - kInlineWaits];
       uint32_t target = 0;
       if (!walker_.target(record, wait, target)) continue;
       const uint32_t* counter = launch_.counters + size_t{wait.counter} * kCounterStride;
@@ -118,8 +118,10 @@ class Host : public Machine {
     if (data == nullptr)
       return driver::Error{"allocating memory", "", "there is not so much of it"};
     std::shared_ptr<void> owner(data, std::free);
-    return Memory{reinterpret_cast<uint64_t>(data), bytes,
-                  {static_cast<std::byte*>(data), static_cast<size_t>(bytes)}, owner};
+    return Memory{reinterpret_cast<uint64_t>(data),
+                  bytes,
+                  {static_cast<std::byte*>(data), static_cast<size_t>(bytes)},
+                  owner};
   }
   Result<Memory> allocate_shared(uint64_t bytes) const override { return allocate(bytes); }
   Status upload(uint64_t address, std::span<const std::byte> from) const override {

@@ -45,7 +45,7 @@ inline constexpr uint16_t kNoRegion = UINT16_MAX;
 inline constexpr uint32_t kNoCounter = UINT32_MAX;
 inline constexpr uint32_t kMaxRegions = kNoRegion;
 inline constexpr uint32_t kMaxNodes = 1u << 24;
-inline constexpr uint32_t kMaxCounters = 7;   // of loops, that one task reads
+inline constexpr uint32_t kMaxCounters = 7;  // of loops, that one task reads
 inline constexpr int64_t kNotInMemory = -1;  // Record::first of an emit: a scalar of the descriptor
 
 // A descriptor in the pool: this, then a device::Node.
@@ -57,7 +57,7 @@ static_assert(sizeof(CountersRead) == 32);
 
 struct alignas(128) Record {
   Kind kind = Kind::halt;
-  uint8_t waits = 0;    // in all: the first four here, the others in Launch::waits from more_waits on
+  uint8_t waits = 0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint8_t signals = 0;  // counters to raise
   Entering entering = Entering::counted;
   uint32_t node = 0;              // in program order; of leave and halt the loop's decision
@@ -69,11 +69,11 @@ struct alignas(128) Record {
   int16_t level = -1;         // of a leave: 0 or 1 where the host shows this loop's progress
   uint32_t to = 0;            // a record of the queue
   uint32_t is_static = 0;     // of an enter: the trips are known
-  int64_t first = 0;        // of a task its tile; of an `enter` that is_static the loop's start
-  int64_t count = 0;        // and the loop's step
-  uint64_t trips = 0;       // of an `enter` that is_static
-  uint32_t more_waits = 0;  // in Launch::waits
-  uint32_t weight = 0;      // of a leave or halt: instructions in a trip, inner regions not counted
+  int64_t first = 0;          // of a task its tile; of an `enter` that is_static the loop's start
+  int64_t count = 0;          // and the loop's step
+  uint64_t trips = 0;         // of an `enter` that is_static
+  uint32_t more_waits = 0;    // in Launch::waits
+  uint32_t weight = 0;  // of a leave or halt: instructions in a trip, inner regions not counted
   Wait wait[kInlineWaits];
   uint32_t signal[kMaxSignals] = {};
 };
@@ -129,7 +129,7 @@ struct alignas(64) ProcessorState {
 // Device memory that a launch starts with, all zero.
 struct Control {
   TrapRecord trap;
-  alignas(128) uint64_t credit;  // back-edges that may be taken; the lowest bit: and no more
+  alignas(128) uint64_t credit;   // back-edges that may be taken; the lowest bit: and no more
   alignas(128) uint64_t aborted;  // not 0: leave as soon as may be
   alignas(128) uint64_t emitted;  // bytes put into the ring so far
 };

@@ -193,9 +193,8 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
   launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
   launch_.seed = seed;
   launch_.limit = options.instruction_limit;
-  launch_.profile = options.profile
-                        ? reinterpret_cast<uint64_t*>(state_.address + places_.profile)
-                        : nullptr;
+  launch_.profile =
+      options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
   if (Status status = machine_->start(launch_, state_.address, places_.bytes); !status)
     return status.error();
   Ended ended;

@@ -14,9 +14,9 @@ namespace trek::resident {
 
 // Bytes of a machine, given back with the last copy of `owner`.
 struct Memory {
-  uint64_t address = 0;        // as a launch sees it
+  uint64_t address = 0;  // as a launch sees it
   uint64_t bytes = 0;
-  std::span<std::byte> host;   // of memory that the host sees too
+  std::span<std::byte> host;  // of memory that the host sees too
   std::shared_ptr<void> owner;
 };
 
@@ -24,7 +24,7 @@ class Machine {
  public:
   virtual ~Machine() = default;
   virtual std::string name() const = 0;
-  virtual int processors() const = 0;         // that execute at the same time
+  virtual int processors() const = 0;          // that execute at the same time
   virtual uint32_t scratch_bytes() const = 0;  // of a processor, for units
   virtual driver::Result<uint64_t> free_memory() const = 0;
 

@@ -111,7 +111,8 @@ bool MailHost::fill(size_t i) {
 
 void MailHost::show_progress(const RunOptions& options) {
   for (int level = 0; level < 2; ++level) {
-    const LoopProgress now = {load(&box().progress[level].done), load(&box().progress[level].trips)};
+    const LoopProgress now = {load(&box().progress[level].done),
+                              load(&box().progress[level].trips)};
     if (now.done == shown_[level].done && now.trips == shown_[level].trips) continue;
     shown_[level] = now;
     options.progress(level, now.done, now.trips);

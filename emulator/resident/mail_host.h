@@ -47,9 +47,7 @@ class MailHost {
   static void store(uint64_t* p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
   Mailbox& box() { return *reinterpret_cast<Mailbox*>(memory_.data()); }
   std::byte* at(uint64_t place) { return memory_.data() + place; }
-  StreamBox& stream_box(size_t i) {
-    return reinterpret_cast<StreamBox*>(at(stream_boxes_))[i];
-  }
+  StreamBox& stream_box(size_t i) { return reinterpret_cast<StreamBox*>(at(stream_boxes_))[i]; }
   bool receive(const RunOptions& options);
   bool fill(size_t stream);
   void show_progress(const RunOptions& options);

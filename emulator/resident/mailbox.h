@@ -68,9 +68,10 @@ struct Launch {
   unsigned char* emit_ring;  // kEmitBytes
   StreamBox* streams;        // by the stream's number
   unsigned char* stream_blocks;
-  const uint64_t* stream_at;  // per stream: its two blocks, from stream_blocks; each stream_bytes apart
-  uint64_t* stream_taken;     // per stream: blocks taken, of the device's own memory
-  uint64_t* profile;  // per node: nanoseconds and tasks; or null
+  const uint64_t*
+      stream_at;  // per stream: its two blocks, from stream_blocks; each stream_bytes apart
+  uint64_t* stream_taken;  // per stream: blocks taken, of the device's own memory
+  uint64_t* profile;       // per node: nanoseconds and tasks; or null
   uint64_t seed;
   uint64_t limit;  // instructions; 0: none
   uint32_t processors;

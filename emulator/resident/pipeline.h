@@ -29,7 +29,7 @@ struct Slot {
   Record record;
   uint64_t moment;
   uint32_t waits;
-  uint32_t skip;  // the block leaves: pass the slot on
+  uint32_t skip;             // the block leaves: pass the slot on
   const device::Node* node;  // in `descriptor`, or where it lies if it is longer
   int64_t counters[kMaxCounters];
   uint32_t counter[kMaxWaits];

@@ -88,8 +88,7 @@ inline void store_release_system(uint64_t* p, uint64_t v) { store_release(p, v);
 inline void store_relaxed_system(uint64_t* p, uint64_t v) { store_relaxed(p, v); }
 inline uint64_t nanoseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 inline void pause() { std::this_thread::yield(); }
 

@@ -103,14 +103,13 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
 Problems ResidentProgram::initialise(const LoadOptions& options) {
   auto free = machine_->free_memory();
   if (!free) return device_problem(free.error());
-  const uint64_t memory =
-      options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
+  const uint64_t memory = options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
   for (const bool initialisers : {true, false}) {
     Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory);
     if (!problems.empty()) return problems;
   }
-  const uint64_t bytes = std::max(init_.executable->image().arena_bytes,
-                                  main_.executable->image().arena_bytes);
+  const uint64_t bytes =
+      std::max(init_.executable->image().arena_bytes, main_.executable->image().arena_bytes);
   // Copies in words of 16 bytes may read a few bytes more than a tensor has.
   auto arena = machine_->allocate(bytes + 256);
   if (!arena) return device_problem(arena.error());

@@ -8,17 +8,17 @@ namespace {
 using device::Block;
 
 TREK_RESIDENT uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(reinterpret_cast<uint64_t>(
-      (__attribute__((address_space(3))) const void*)p));
+  return static_cast<uint32_t>(
+      reinterpret_cast<uint64_t>((__attribute__((address_space(3))) const void*)p));
 }
 
 TREK_RESIDENT void barrier_init(uint64_t* barrier) {
   asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
 }
 TREK_RESIDENT void barrier_arrive(uint64_t* barrier) {
-  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(
-                   shared_address(barrier))
-               : "memory");
+  asm volatile(
+      "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier))
+      : "memory");
 }
 TREK_RESIDENT bool barrier_passed(uint64_t* barrier, uint32_t parity) {
   uint32_t passed;

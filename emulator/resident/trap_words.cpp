@@ -30,9 +30,8 @@ std::string outside(const plan::Plan& plan, const plan::Node& node, const TrapRe
     case Opcode::Slice:
     case Opcode::Update: {
       const auto axis = static_cast<int>(trap.extra);
-      const isa::Shape& part = node.opcode == Opcode::Slice
-                                   ? plan.views[node.results[0]].type.shape
-                                   : type(1).shape;
+      const isa::Shape& part =
+          node.opcode == Opcode::Slice ? plan.views[node.results[0]].type.shape : type(1).shape;
       return fmt::format("{} elements from {} on leave axis {} of size {}", part[axis], trap.value,
                          axis, type(0).shape[axis]);
     }
@@ -45,8 +44,8 @@ std::string outside(const plan::Plan& plan, const plan::Node& node, const TrapRe
       const plan::Attribute& given = plan::attribute(node, "axis");
       int64_t axis = given.given ? plan::static_integer(plan, given.items[0]) : 0;
       if (axis < 0) axis += type(0).shape.rank();
-      return fmt::format("index {} is outside axis {} of size {}",
-                         index_text(type(1), trap.value), axis, trap.extra);
+      return fmt::format("index {} is outside axis {} of size {}", index_text(type(1), trap.value),
+                         axis, trap.extra);
     }
     default: {
       const size_t classes = node.opcode == Opcode::CrossEntropyGrad ? 2 : 1;

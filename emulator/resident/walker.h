@@ -179,8 +179,7 @@ TREK_RESIDENT bool Walker::leave(const Record& record) {
 TREK_RESIDENT bool Walker::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
-  if (launch_.limit != 0 && instructions_ >= launch_.limit)
-    return end(Ending::limit, record.node);
+  if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
   if (processor_ == 0) give_credit();
   for (uint32_t spins = 0; back_edges_ > credit_ >> 1; ++spins) {
     if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);

@@ -53,7 +53,8 @@ Left left_by(Engine& engine, const isa::Module& module) {
                             trap.place.function, trap.place.instruction, trap.element, trap.detail);
     for (const Place& caller : trap.callers)
       left.trap += fmt::format(", called at {}:{}", caller.function, caller.instruction);
-    left.emitted.clear();  // what precedes a trap may or may not have been emitted by tasks after it
+    left.emitted
+        .clear();  // what precedes a trap may or may not have been emitted by tasks after it
     return left;
   }
   if (result.outcome != Outcome::done) {
