@@ -114,7 +114,8 @@ TREK_UNIT_CALL uint64_t apply(Opcode opcode, DType from, DType to, Inputs in) {
       return to == DType::boolean ? bits : bits_of(rounded(to, as_float(bits)));
     }
     case Form::real64:
-      return apply_real64(opcode, in);
+      if constexpr (kFull) return apply_real64(opcode, in);
+      return 0;
     case Form::sint: {
       const uint64_t bits = apply_integer<int64_t>(opcode, in);
       return to == DType::boolean ? bits : wrap(to, bits);

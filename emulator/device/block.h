@@ -31,6 +31,15 @@
 
 namespace trek::device {
 
+// Two builds of the units: the core has all that f32, f16, bf16, f8 and bool networks want, with integers and
+// moves of any type; the full one has f64 and the sums and products of integers besides, and is larger.
+// Described::needs_full says what a node wants. Define TREK_DEVICE_CORE for the core.
+#ifdef TREK_DEVICE_CORE
+inline constexpr bool kFull = false;
+#else
+inline constexpr bool kFull = true;
+#endif
+
 // Threads that take part in units on the device, and the bytes they share there.
 inline constexpr uint32_t kBlockThreads = 256;
 inline constexpr uint32_t kSharedBytes = 192 * 1024;

@@ -642,6 +642,30 @@ void Describer::describe_exchange() {
     record_.attribute(record_.scalar(of_.operands[1], type(0).dtype));
 }
 
+// Conversions, moves, comparisons of order and integer steps are in both builds.
+bool needs_full(const Node& node) {
+  for (uint32_t s = 0; s < node.steps; ++s) {
+    const Step& step = *node.step(s);
+    const auto opcode = static_cast<Opcode>(step.opcode);
+    const bool moves = opcode == Opcode::Copy || opcode == Opcode::Cast || opcode == Opcode::Where;
+    if (!moves && form_of(static_cast<DType>(step.from)) == Form::real64) return true;
+  }
+  switch (static_cast<Kind>(node.kind)) {
+    case Kind::reduce:
+    case Kind::softmax:
+    case Kind::cumsum:
+    case Kind::cross_entropy:
+    case Kind::clip:
+    case Kind::matrix:
+    case Kind::optimizer:
+    case Kind::random:
+    case Kind::dropout:
+      return form_of(static_cast<DType>(node.compute)) != Form::real32;
+    default:
+      return false;
+  }
+}
+
 Described Describer::run() {
   const bool is_chain = !of_.chain.empty() && main_type() == DType::none;
   const Kind kind = is_chain ? Kind::program : kind_of(of_.opcode);
@@ -717,6 +741,7 @@ Described Describer::run() {
   }
   Described described = record_.finish();
   described.scratch_bytes = (scratch_ + 255) / 256 * 256;
+  described.needs_full = needs_full(*reinterpret_cast<const Node*>(described.bytes.data()));
   return described;
 }
 

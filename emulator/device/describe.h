@@ -20,6 +20,8 @@ struct Described {
   // What the node's tasks need in the arena beside its buffers, for all of them at once, 256-byte aligned;
   // its offset is to be written with set_scratch(). 0: nothing.
   int64_t scratch_bytes = 0;
+  // Whether it wants the full build of the units (block.h): f64 arithmetic, sums and products of integers.
+  bool needs_full = false;
   // Why no unit can execute it, in a sentence; empty: one can.
   std::string refusal;
 

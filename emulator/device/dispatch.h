@@ -18,13 +18,9 @@ namespace trek::device {
 
 namespace dispatch_detail {
 
-TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
-  const Node& node = task.node();
-  const Form form = form_of(static_cast<DType>(node.compute));
-  const bool wide = form == Form::real64;
-  switch (static_cast<Kind>(node.kind)) {
-    case Kind::program:
-      return run_elements(task, first, count);
+// Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
+TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
+  switch (static_cast<Kind>(task.node().kind)) {
     case Kind::move:
       return move(task, first, count);
     case Kind::concat:
@@ -43,47 +39,84 @@ TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
       return update(task);
     case Kind::scatter:
       return scatter(task);
+    case Kind::exchange:
+      return exchange(task);
+    default:
+      return assert_finite(task);
+  }
+}
+
+TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
+  const Form form = form_of(static_cast<DType>(task.node().compute));
+  switch (static_cast<Kind>(task.node().kind)) {
+    case Kind::program:
+      return run_elements(task, first, count);
+    case Kind::move:
+    case Kind::concat:
+    case Kind::pad:
+    case Kind::gather:
+    case Kind::fill:
+    case Kind::iota:
+    case Kind::one_hot:
+    case Kind::update:
+    case Kind::scatter:
+    case Kind::exchange:
+    case Kind::assert_finite:
+      return run_move(task, first, count);
     case Kind::reduce:
-      if (form == Form::real32) return reduce<float>(task, first, first + count);
-      if (form == Form::real64) return reduce<double>(task, first, first + count);
-      if (form == Form::sint) return reduce<int64_t>(task, first, first + count);
-      return reduce<uint64_t>(task, first, first + count);
+      if constexpr (kFull) {
+        if (form == Form::real64) return reduce<double>(task, first, first + count);
+        if (form == Form::sint) return reduce<int64_t>(task, first, first + count);
+        if (form == Form::uint) return reduce<uint64_t>(task, first, first + count);
+      }
+      return reduce<float>(task, first, first + count);
     case Kind::arg:
       return find_best(task, first, first + count);
     case Kind::softmax:
-      return wide ? softmax<double>(task, first, first + count)
-                  : softmax<float>(task, first, first + count);
+      if constexpr (kFull)
+        if (form == Form::real64) return softmax<double>(task, first, first + count);
+      return softmax<float>(task, first, first + count);
     case Kind::cumsum:
-      if (form == Form::real32) return cumsum<float>(task, first, first + count);
-      if (form == Form::real64) return cumsum<double>(task, first, first + count);
-      return cumsum<uint64_t>(task, first, first + count);
+      if constexpr (kFull) {
+        if (form == Form::real64) return cumsum<double>(task, first, first + count);
+        if (form != Form::real32) return cumsum<uint64_t>(task, first, first + count);
+      }
+      return cumsum<float>(task, first, first + count);
     case Kind::cross_entropy:
-      return wide ? cross_entropy<double>(task) : cross_entropy<float>(task);
+      if constexpr (kFull)
+        if (form == Form::real64) return cross_entropy<double>(task);
+      return cross_entropy<float>(task);
     case Kind::clip:
-      return wide ? clip<double>(task) : clip<float>(task);
+      if constexpr (kFull)
+        if (form == Form::real64) return clip<double>(task);
+      return clip<float>(task);
     case Kind::order:
       return order(task, first, count);
     case Kind::permutation:
       return permutation(task);
     case Kind::matrix:
 #ifdef __CUDA__
-      if (matrix_f32::suits(node)) return multiply_tile_f32(task, first);
+      if (matrix_f32::suits(task.node())) return multiply_tile_f32(task, first);
 #endif
-      if (form == Form::real32) return multiply_tile<float>(task, first);
-      if (form == Form::real64) return multiply_tile<double>(task, first);
-      if (size_of(static_cast<DType>(node.compute)) == 4)
-        return multiply_tile<uint32_t>(task, first);
-      return multiply_tile<uint64_t>(task, first);
+      if constexpr (kFull) {
+        const bool wide = size_of(static_cast<DType>(task.node().compute)) == 8;
+        if (form == Form::real64) return multiply_tile<double>(task, first);
+        if (form != Form::real32)
+          return wide ? multiply_tile<uint64_t>(task, first) : multiply_tile<uint32_t>(task, first);
+      }
+      return multiply_tile<float>(task, first);
     case Kind::optimizer:
-      return wide ? optimize<double>(task, first, count) : optimize<float>(task, first, count);
+      if constexpr (kFull)
+        if (form == Form::real64) return optimize<double>(task, first, count);
+      return optimize<float>(task, first, count);
     case Kind::random:
-      return wide ? generate<double>(task, first, count) : generate<float>(task, first, count);
+      if constexpr (kFull)
+        if (form == Form::real64) return generate<double>(task, first, count);
+      return generate<float>(task, first, count);
     case Kind::dropout:
-      return wide ? drop<double>(task, first, count) : drop<float>(task, first, count);
-    case Kind::exchange:
-      return exchange(task);
-    case Kind::assert_finite:
-      return assert_finite(task);
+      if constexpr (kFull)
+        if (form == Form::real64) return drop<double>(task, first, count);
+      return drop<float>(task, first, count);
     case Kind::trap:
       return task.fail(-1);
     case Kind::engine:

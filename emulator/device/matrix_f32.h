@@ -8,7 +8,7 @@
 //
 // Panels in shared memory, of Depth k: an operand whose k are neighbours in memory lies as
 // [line][Depth + 4], one whose lines are neighbours as [Depth][lines]; what is outside of the operands is 0,
-// which changes no sum: a block's sum begins with +0 and never is -0.
+// but for the left operand behind the last k, where it is -0: a product of -0 changes no sum, not even -0.
 #pragma once
 
 #ifdef __CUDA__
@@ -102,6 +102,17 @@ TREK_TILE void fetch(const Task& task, const Side& side, int64_t k, uint32_t len
   }
 }
 
+// Makes the left panel -0 from place `length` on. The copies of all threads must be there.
+template <uint32_t kDepth, bool kByLine>
+TREK_TILE void end_panel(const Task& task, uint32_t lines, uint32_t length, float* panel) {
+  const uint32_t tail = kDepth - length;
+  for (uint32_t i = task.thread(); i < tail * lines; i += kBlockThreads) {
+    const uint32_t line = i / tail;
+    const uint32_t place = length + i - line * tail;
+    panel[kByLine ? line * kLinePitch<kDepth> + place : place * lines + line] = -0.0f;
+  }
+}
+
 // Which lines of its warp's tile a lane has: `group` of `groups`, of M lines.
 template <uint32_t M, bool kByLine>
 TREK_TILE uint32_t line_of(uint32_t group, uint32_t groups, uint32_t i) {
@@ -139,7 +150,7 @@ TREK_TILE void take_two(const float* panel, uint32_t pitch, uint32_t group, uint
 template <uint32_t M, uint32_t kDepth, bool kLeftByLine, bool kRightByLine>
 TREK_TILE void multiply(const float* left, uint32_t left_pitch, const float* right,
                         uint32_t right_pitch, uint32_t down, uint32_t across, float (&sum)[M][M]) {
-#pragma unroll 4
+#pragma unroll 2
   for (uint32_t k = 0; k < kDepth; k += 2) {
     float x[2][M];
     float y[2][M];
@@ -247,7 +258,12 @@ TREK_TILE void multiply_outputs(const Task& task, const Side& left, const Side& 
     commit_copies();
     wait_for_copies(two);
     task.sync();
-    const float* panel = panels + (two ? step % 2 * pair : 0);
+    float* panel = panels + (two ? step % 2 * pair : 0);
+    const int64_t left_over = k_end - int64_t{step} * kDepth;
+    if (left_over < kDepth) {
+      end_panel<kDepth, kLeftByLine>(task, layout.rows, static_cast<uint32_t>(left_over), panel);
+      task.sync();
+    }
     if (step % kSteps == 0) clear(sum);
     if (at.block == 0)
       multiply<M, kDepth, kLeftByLine, kRightByLine>(panel + left_at, layout.rows,
@@ -343,6 +359,12 @@ TREK_TILE void multiply_blocks(const Task& task, const Side& left, const Side& r
     commit_copies();
     wait_for_copies(false);
     task.sync();
+    const int64_t left_over = k_end - int64_t{first + here - 1} * kDotBlock;
+    if (left_over < kDotBlock) {
+      end_panel<kDepth, kLeftByLine>(task, layout.rows, static_cast<uint32_t>(left_over),
+                                     panels + (here - 1) * pair);
+      task.sync();
+    }
     float sum[M][M];
     clear(sum);
     const bool works = at.block < here;

@@ -2,7 +2,6 @@
 // they mean; a task gives the elements [first, first + count) of the result, or all of it.
 #pragma once
 
-#include "emulator/device/apply.h"
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
@@ -60,7 +59,7 @@ TREK_UNIT void move_as(const Task& task, const std::byte* from, std::byte* to, M
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads())
     write<T>(to, i, read<T>(from, place_here(task.node(), map, i)));
 }
-TREK_UNIT_CALL void move(Task task, int64_t first, int64_t count) {
+TREK_UNIT void move(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
   const int64_t begin = move_detail::begin_of_box(task);
   task.sync();
@@ -80,7 +79,7 @@ TREK_UNIT_CALL void move(Task task, int64_t first, int64_t count) {
 }
 
 // The result is [outer, size, inner]; number i is where operand i ends along the axis.
-TREK_UNIT_CALL void concat(Task task, int64_t first, int64_t count) {
+TREK_UNIT void concat(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const int64_t row = node.move.size * node.move.inner;
@@ -100,7 +99,7 @@ TREK_UNIT_CALL void concat(Task task, int64_t first, int64_t count) {
 
 // The map's axes are the result's with the operand's strides; numbers are what was added before each axis,
 // then the operand's dimensions. Attribute: the value, as raw bits of the element.
-TREK_UNIT_CALL void pad(Task task, int64_t first, int64_t count) {
+TREK_UNIT void pad(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const Axis* axes = node.axis(node.move.map.first);
@@ -124,7 +123,7 @@ TREK_UNIT_CALL void pad(Task task, int64_t first, int64_t count) {
 
 // The result is [outer, count, inner], x is [outer, size, inner]. An index outside traps even where
 // there is no element to give.
-TREK_UNIT_CALL void gather(Task task, int64_t first, int64_t count) {
+TREK_UNIT void gather(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
   const Move& move = node.move;
   const std::byte* from = task.memory(node.operand(0));
@@ -200,7 +199,7 @@ TREK_UNIT void copy_target(const Task& task) {
 }  // namespace move_detail
 
 // The map is from elements of y to the box in the result.
-TREK_UNIT_CALL void update(Task task) {
+TREK_UNIT void update(const Task& task) {
   const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const int64_t begin = move_detail::begin_of_box(task);
@@ -215,10 +214,26 @@ TREK_UNIT_CALL void update(Task task) {
                          move_detail::raw(from, bytes, i));
 }
 
+namespace move_detail {
+
+// x + y as `add` of the type.
+TREK_UNIT_CALL uint64_t sum_of(DType type, uint64_t x, uint64_t y) {
+  switch (form_of(type)) {
+    case Form::real32:
+      return bits_of(rounded(type, as_float(x) + as_float(y)));
+    case Form::real64:
+      return bits_of(as_double(x) + as_double(y));
+    default:
+      return wrap(type, x + y);
+  }
+}
+
+}  // namespace move_detail
+
 // scatter, scatter.add: y is [outer, count, inner], the result [outer, size, inner]. Everything that falls
 // on one element is brought there by one thread, in ascending order of the index: a thread has some of the
 // columns (outer, inner), or where there are fewer columns than threads, some of the indices of one.
-TREK_UNIT_CALL void scatter(Task task) {
+TREK_UNIT void scatter(const Task& task) {
   const Node& node = task.node();
   const Move& move = node.move;
   const bool adds = static_cast<Opcode>(node.opcode) == Opcode::ScatterAdd;
@@ -245,7 +260,7 @@ TREK_UNIT_CALL void scatter(Task task) {
       const int64_t at = (outer * move.size + index) * move.inner + inner;
       const int64_t source = (outer * move.count + j) * move.inner + inner;
       uint64_t bits = load64(from, type, source);
-      if (adds) bits = apply(Opcode::Add, type, type, {load64(to, type, at), bits, 0, 0, 0});
+      if (adds) bits = move_detail::sum_of(type, load64(to, type, at), bits);
       store64(to, type, at, bits);
     }
   }

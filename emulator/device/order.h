@@ -116,7 +116,7 @@ TREK_UNIT_CALL Items sort_items(Task task, Items items, Items spare, uint32_t n,
 }
 
 // The two arrays for n items, in shared memory or in the task's part of the arena.
-TREK_UNIT void make_room(const Task& task, int64_t first, uint32_t n, Items& items, Items& spare) {
+TREK_UNIT_CALL void make_room(Task task, int64_t first, uint32_t n, Items& items, Items& spare) {
   const Order& order = task.node().order;
   std::byte* at = task.shared<std::byte>(kItems);
   if (n > kInShared) {
@@ -132,7 +132,7 @@ TREK_UNIT void make_room(const Task& task, int64_t first, uint32_t n, Items& ite
 }
 
 // Short lines: places by counting.
-TREK_UNIT void count_lines(const Task& task, int64_t first, int64_t count) {
+TREK_UNIT_CALL void count_lines(Task task, int64_t first, int64_t count) {
   const Lines& lines = task.node().lines;
   const auto n = static_cast<uint32_t>(lines.n);
   const uint32_t together = kInShared / n;

@@ -333,7 +333,7 @@ TREK_UNIT Positions range_of(int64_t first) {
 }
 
 // The unit of pointwise nodes: the elements [first, first + count) of the result.
-TREK_UNIT void run_elements(const Task& task, int64_t first, int64_t count) {
+TREK_UNIT_CALL void run_elements(Task task, int64_t first, int64_t count) {
   constexpr int64_t kMost = 1 << 24;
   for (int64_t done = 0; done < count; done += kMost) {
     const int64_t left = count - done;

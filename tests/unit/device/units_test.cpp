@@ -124,4 +124,193 @@ TEST_CASE("a training loop gives the same bits on units") {
   }
 }
 
+namespace {
+
+// The same bits by evaluation and by units in blocks of 1, 3 and 8 threads.
+void expect_same(const std::string& text) {
+  const isa::Module module = plan::test::assembled(text);
+  const plan::Plan plan = plan::test::linked(module, plan::test::small_device(3));
+  Given given;
+  const Outcome evaluated = plan::test::run(module, plan, 1, given);
+  REQUIRE(evaluated.failure == "");
+  REQUIRE(evaluated.trap == "");
+  for (uint32_t threads : {1u, 3u, 8u}) {
+    INFO(threads << " threads");
+    given.prepare = with_units(threads);
+    CHECK(plan::test::run(module, plan, 1, given) == evaluated);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lines that have no room in shared memory are worked on in parts") {
+  for (const char* type : {"f32", "f64", "bf16"}) {
+    INFO(type);
+    expect_same(fmt::format(R"(
+.state @x {0}[2,20000] = normal(0, 2, key=1)
+.state @y {0}[2,20000] = uniform(0, 1, key=2)
+.state @z {0}[17500,2] = normal(0, 2, key=3)
+.output @sum {0}[2]
+.output @norm {0}[2]
+.output @most {0}[2]
+.output @least {0}[2]
+.output @where i64[2]
+.output @down {0}[2]
+.output @soft {0}[2,20000]
+.output @log {0}[17500,2]
+.output @grad {0}[2,20000]
+.output @loggrad {0}[2,20000]
+.output @run {0}[17500,2]
+.func main() {{
+  @sum = sum @x, axis=1
+  @norm = norm2 @x, axis=1
+  @most = max @x, axis=1
+  @least = min @x, axis=1
+  @where = argmax @x, axis=1
+  @down = mean @z, axis=0
+  @soft = softmax @x
+  @log = log_softmax @z, axis=0
+  @grad = softmax.grad @x, @y
+  @loggrad = log_softmax.grad @x, @y
+  @run = cumsum @z, axis=0
+}}
+)",
+                            type));
+  }
+}
+
+TEST_CASE("a line of more than a million elements is reduced in the reduction order") {
+  expect_same(R"(
+.state @x f32[1100000] = normal(0, 1, key=1)
+.output @sum f32[]
+.output @prod f32[]
+.func main() {
+  @sum = sum @x
+  %e = mul @x, 0.00001
+  %f = add %e, 1.0
+  @prod = prod %f
+}
+)");
+}
+
+TEST_CASE("long and short lines are sorted stably") {
+  expect_same(R"(
+.state @x f32[2,5000] = normal(0, 1, key=1)
+.state @few i8[9000] = iota(axis=0, step=37)
+.state @c f64[300,3] = normal(0, 1, key=2)
+.output @s f32[2,5000]
+.output @a i32[9000]
+.output @d i8[9000]
+.output @v f64[40,3]
+.output @i i64[40,3]
+.output @p i64[6000]
+.func main() {
+  @s = sort @x
+  @a = argsort @few, to=i32, descending
+  @d = sort @few, descending
+  @v, @i = top_k @c, k=40, axis=0
+  @p = permutation n=6000, key=5
+}
+)");
+}
+
+TEST_CASE("products over many segments, with batches, transposes, bias and tails") {
+  for (const char* type : {"f32", "f64", "f16"}) {
+    INFO(type);
+    expect_same(fmt::format(R"(
+.state @a {0}[2,5,4500] = normal(0, 1, key=1)
+.state @b {0}[4500,11] = normal(0, 1, key=2)
+.state @t {0}[1,11,4500] = normal(0, 1, key=3)
+.state @bias {0}[11] = normal(0, 1, key=4)
+.state @left {0}[70,9] = normal(0, 1, key=5)
+.state @right {0}[9,67] = normal(0, 1, key=6)
+.output @r {0}[2,5,11]
+.output @q {0}[2,5,11]
+.output @w {0}[70,67]
+.output @g {0}[9,9]
+.func main() {{
+  @r = matmul @a, @b, bias=@bias, scale=0.5, tail=gelu
+  %q = matmul @a, @t, tb
+  @q = relu %q
+  @w = matmul @left, @right
+  @g = matmul @left, @left, ta
+}}
+)",
+                            type));
+  }
+  expect_same(R"(
+.state @a i8[33,200] = iota(axis=1, step=3)
+.state @b u8[200,18] = iota(axis=0, step=7)
+.state @c i64[7,300] = iota(axis=1, step=12345678912)
+.output @r i32[33,18]
+.output @f f32[33,18]
+.output @s i64[7,7]
+.func main() {
+  %b = cast @b, to=i8
+  @r = matmul @a, %b
+  @f = matmul @a, %b, to=f32
+  @s = matmul @c, @c, tb
+}
+)");
+}
+
+TEST_CASE("cross-entropy over many rows and over many classes") {
+  for (const char* reduction : {"mean", "sum", "none"}) {
+    const bool none = std::string_view(reduction) == "none";
+    INFO(reduction);
+    expect_same(fmt::format(R"(
+.state @z f32[2500,7] = normal(0, 2, key=1)
+.state @t i32[2500]
+.state @wide bf16[3,20000] = normal(0, 2, key=2)
+.state @u i64[3] = iota(axis=0, start=5000, step=7000)
+.output @loss f32[{1}]
+.output @dz f32[2500,7]
+.output @wloss f32[{2}]
+.output @wdz bf16[3,20000]
+.output @only bf16[3,20000]
+.func main() {{
+  @loss, @dz = cross_entropy.with_grad @z, @t, {0}
+  @wloss = cross_entropy @wide, @u, {0}
+  @only = cross_entropy.grad @wloss, @wide, @u, {0}
+}}
+)",
+                            reduction, none ? "2500" : "", none ? "3" : ""));
+  }
+}
+
+TEST_CASE("what falls on one element is added in ascending order of the index") {
+  expect_same(R"(
+.state @x f32[6,3] = normal(0, 1, key=1)
+.state @i i32[500]
+.state @y f32[500,3] = normal(0, 100, key=2)
+.state @line bf16[4] = normal(0, 1, key=3)
+.state @k u8[300] = iota(axis=0)
+.state @n bf16[300] = normal(0, 9, key=4)
+.output @a f32[6,3]
+.output @b bf16[4]
+.output @c bf16[4]
+.func main() {
+  @a = scatter.add @x, @i, @y
+  %k = and @k, 3
+  @b = scatter.add @line, %k, @n
+  @c = scatter @line, %k, @n
+}
+)");
+}
+
+TEST_CASE("gradients are clipped by their common norm, tensors empty or long") {
+  expect_same(R"(
+.state @a f32[40000] = normal(0, 1, key=1)
+.state @b f32[3,5] = normal(0, 1, key=2)
+.state @c f32[0]
+.output @n f32[]
+.output @x f32[40000]
+.output @y f32[3,5]
+.output @z f32[0]
+.func main() {
+  @n, @x, @y, @z = clip_norm @a, @b, @c, max=1
+}
+)");
+}
+
 }  // namespace trek::device::test
