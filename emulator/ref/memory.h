@@ -23,8 +23,10 @@ class Buffer {
   Buffer() = default;
   Buffer(const Buffer& other) : block_(other.block_) { retain(); }
   Buffer(Buffer&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  Buffer& operator=(Buffer other) noexcept {
-    std::swap(block_, other.block_);
+  Buffer& operator=(const Buffer& other) { return *this = Buffer(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer taken(std::move(other));  // what was here goes with it
+    std::swap(block_, taken.block_);
     return *this;
   }
   ~Buffer() { release(); }

@@ -41,7 +41,8 @@ class ThreadPool {
   void ranges(int64_t n, int64_t grain, int64_t unit, Body&& body) {
     if (n <= 0) return;
     // Four ranges a thread even out what threads take unequally long for.
-    const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, 4 * threads());
+    const int64_t parts =
+        std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, int64_t{4} * threads());
     const int64_t length = (n / parts + unit) / unit * unit;
     if (parts == 1 || length >= n || workers_.empty()) return body(int64_t{0}, n);
     run((n + length - 1) / length,
