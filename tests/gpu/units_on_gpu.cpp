@@ -122,9 +122,10 @@ std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_u
       arena_bytes += nodes->back().scratch_bytes;
     }
     const uint64_t seed = options.random_seed;
-    options.execute = [nodes, seed, &plan](uint32_t index, std::span<std::byte> arena,
-                                           const plan::InterpretOptions::Counter& counter)
-        -> std::optional<plan::Executed> {
+    options.execute =
+        [nodes, seed, &plan](
+            uint32_t index, std::span<std::byte> arena,
+            const plan::InterpretOptions::Counter& counter) -> std::optional<plan::Executed> {
       const plan::Task& task = plan.tasks[index];
       const Described& described = (*nodes)[task.node];
       if (static_cast<Kind>(described.node().kind) == Kind::engine) return std::nullopt;
