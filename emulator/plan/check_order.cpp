@@ -5,6 +5,9 @@
 // counts only where its region is executed whenever c's is. For the step from one trip of a loop to the
 // next there is a second set, of tasks of the trip before. The sets are bits, worked out for a block of
 // tasks at a time so that large plans fit in memory.
+//
+// A predecessor in a region that may not be executed still tells of tasks of that region alone: either they
+// passed before it, or they are not executed either.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -43,6 +46,18 @@ class Order {
   void check_loop(uint32_t loop);
   void join(Bits& into, const Bits& from) const {
     for (size_t i = 0; i < into.size(); ++i) into[i] |= from[i];
+  }
+  // Only of the tasks of a region: where it is not executed, they are not either.
+  void join_region(Bits& into, const Bits& from, const Region& region) const {
+    const uint32_t first = std::max(region.first_task, block_);
+    const uint32_t end = std::min(region.end_task, block_ + width_);
+    for (uint32_t word = first < end ? (first - block_) / 64 : 1;
+         first < end && word <= (end - 1 - block_) / 64; ++word) {
+      uint64_t mask = ~uint64_t{0};
+      if (word == (first - block_) / 64) mask &= ~uint64_t{0} << (first - block_) % 64;
+      if (word == (end - 1 - block_) / 64) mask &= ~uint64_t{0} >> (63 - (end - 1 - block_) % 64);
+      into[word] |= from[word] & mask;
+    }
   }
   void set(Bits& bits, uint32_t task) const {
     if (task >= block_ && task < block_ + width_)
@@ -192,7 +207,10 @@ void Order::work_out_before() {
     Bits& mine = before_[i];
     const auto after = [&](uint32_t task) {
       set(mine, task);
-      if (sure(task, i)) join(mine, before_[task]);
+      if (sure(task, i))
+        join(mine, before_[task]);
+      else
+        join_region(mine, before_[task], plan_.regions[plan_.tasks[task].region]);
     };
     for (uint32_t p = previous_[i]; p != kNone; p = previous_[p]) {
       after(p);
