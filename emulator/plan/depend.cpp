@@ -398,8 +398,9 @@ bool Dependencies::few_enough() {
 }
 
 void Dependencies::make_waits() {
-  std::stable_sort(back_.begin(), back_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(back_.begin(), back_.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second.set) < std::pair(b.first, b.second.set);
+  });
   std::vector<uint32_t> counter(accesses_.size(), kNone);
   std::vector<uint32_t> used;  // sets, by counter
   const auto wait = [&](uint32_t at, const Need& need) {
