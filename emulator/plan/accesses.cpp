@@ -64,8 +64,9 @@ void Accesses::add_node(uint32_t node) {
 void Accesses::finish(Access& access) {
   const auto begin = pieces_.begin() + access.first;
   const auto box = [&](const Piece& piece) -> const Box& { return plan_.boxes[piece.box]; };
-  std::stable_sort(begin, begin + access.count,
-                   [&](const Piece& a, const Piece& b) { return box(a).begin < box(b).begin; });
+  std::sort(begin, begin + access.count, [&](const Piece& a, const Piece& b) {
+    return std::pair(box(a).begin, a.box) < std::pair(box(b).begin, b.box);
+  });
   access.begin = box(*begin).begin;
   access.end = access.begin;
   int64_t bytes = 0;

@@ -5,8 +5,10 @@
 // counts only where its region is executed whenever c's is. For the step from one trip of a loop to the
 // next there is a second set, of tasks of the trip before. The sets are bits, worked out for a block of
 // tasks at a time so that large plans fit in memory.
+//
+// A predecessor in a region that may not be executed still tells of tasks of that region alone: either they
+// passed before it, or they are not executed either.
 #include <algorithm>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,15 +36,30 @@ class Order {
 
  private:
   using Bits = std::vector<uint64_t>;
+  using Clock = std::vector<uint32_t>;  // per processor: its tasks before this have passed
   bool has_cycle();
   void check_first_trips();
   void find_conflicts();
+  void work_out_clocks();
+  bool is_settled(uint32_t early, uint32_t late) const;
   void work_out_before();
   void work_out_previous(uint32_t loop, std::vector<Bits>& sets) const;
   void check_block();
   void check_loop(uint32_t loop);
   void join(Bits& into, const Bits& from) const {
     for (size_t i = 0; i < into.size(); ++i) into[i] |= from[i];
+  }
+  // Only of the tasks of a region: where it is not executed, they are not either.
+  void join_region(Bits& into, const Bits& from, const Region& region) const {
+    const uint32_t first = std::max(region.first_task, block_);
+    const uint32_t end = std::min(region.end_task, block_ + width_);
+    for (uint32_t word = first < end ? (first - block_) / 64 : 1;
+         first < end && word <= (end - 1 - block_) / 64; ++word) {
+      uint64_t mask = ~uint64_t{0};
+      if (word == (first - block_) / 64) mask &= ~uint64_t{0} << (first - block_) % 64;
+      if (word == (end - 1 - block_) / 64) mask &= ~uint64_t{0} >> (63 - (end - 1 - block_) % 64);
+      into[word] |= from[word] & mask;
+    }
   }
   void set(Bits& bits, uint32_t task) const {
     if (task >= block_ && task < block_ + width_)
@@ -71,6 +88,7 @@ class Order {
   PlanErrors& errors_;
   std::vector<uint32_t> previous_;                // per task: the one before it on its queue
   std::vector<std::vector<uint32_t>> producers_;  // per counter
+  std::vector<Clock> clocks_;                     // per task, when it begins
   std::vector<Conflict> conflicts_;
   uint32_t block_ = 0;
   uint32_t width_ = 0;
@@ -166,24 +184,62 @@ void Order::find_conflicts() {
     const auto meet = [&](std::vector<Access>& others) {
       std::erase_if(others, ended);
       for (const Access& other : others)
-        if (other.task != access.task && overlap(box, plan_.boxes[other.box]))
-          conflicts_.push_back({std::min(access.task, other.task),
-                                std::max(access.task, other.task),
+        if (other.task != access.task && overlap(box, plan_.boxes[other.box])) {
+          const auto [early, late] = std::minmax(access.task, other.task);
+          if (is_settled(early, late)) continue;
+          conflicts_.push_back({early, late,
                                 box.partial && plan_.boxes[other.box].partial &&
                                     node_of(access.task) == node_of(other.task)});
+        }
     };
     meet(writes);
     if (box.write) meet(reads);
     (box.write ? writes : reads).push_back(access);
   }
-  const auto less = [](const Conflict& a, const Conflict& b) {
-    return std::tuple(a.second, a.first, a.tiles) < std::tuple(b.second, b.first, b.tiles);
+}
+
+// How far every processor has certainly come when a task begins, as far as that can be said by one number
+// each. It settles most conflicts outside loops, so that few are left for the bits.
+void Order::work_out_clocks() {
+  const auto processors = static_cast<size_t>(plan_.device.processors);
+  clocks_.assign(plan_.tasks.size(), {});
+  std::vector<Clock> of_counter(plan_.counters.size());
+  const auto learn = [&](Clock& clock, uint32_t task) {
+    const Clock& known = clocks_[task];
+    for (size_t p = 0; p < processors; ++p) clock[p] = std::max(clock[p], known[p]);
+    uint32_t& own = clock[plan_.tasks[task].processor];
+    own = std::max(own, task + 1);
   };
-  std::sort(conflicts_.begin(), conflicts_.end(), less);
-  const auto same = [](const Conflict& a, const Conflict& b) {
-    return a.first == b.first && a.second == b.second;
-  };
-  conflicts_.erase(std::unique(conflicts_.begin(), conflicts_.end(), same), conflicts_.end());
+  for (uint32_t i = 0; i < plan_.tasks.size(); ++i) {
+    Clock& clock = clocks_[i];
+    clock.assign(processors, 0);
+    for (uint32_t p = previous_[i]; p != kNone; p = previous_[p])
+      if (sure(p, i)) {
+        learn(clock, p);
+        break;
+      }
+    clock[plan_.tasks[i].processor] = i;
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i])) {
+      const auto& producers = producers_[wait.counter];
+      const bool earlier =
+          std::all_of(producers.begin(), producers.end(), [&](uint32_t p) { return p < i; });
+      if (wait.delta != 0 || producers.empty() || !earlier || !sure(producers[0], i)) continue;
+      Clock& known = of_counter[wait.counter];
+      if (known.empty()) {
+        known.assign(processors, 0);
+        for (uint32_t producer : producers) learn(known, producer);
+      }
+      for (size_t p = 0; p < processors; ++p) clock[p] = std::max(clock[p], known[p]);
+    }
+    each_decision(i, 0, [&](uint32_t decider) { learn(clock, decider); });
+  }
+}
+
+// Whether a conflict needs no further look: in order by the clocks, and not of a loop, whose trips matter.
+bool Order::is_settled(uint32_t early, uint32_t late) const {
+  const Task& task = plan_.tasks[early];
+  return clocks_[late][task.processor] > early &&
+         plan_.common_loop(task.region, plan_.tasks[late].region) == kNone;
 }
 
 void Order::work_out_before() {
@@ -192,7 +248,10 @@ void Order::work_out_before() {
     Bits& mine = before_[i];
     const auto after = [&](uint32_t task) {
       set(mine, task);
-      if (sure(task, i)) join(mine, before_[task]);
+      if (sure(task, i))
+        join(mine, before_[task]);
+      else
+        join_region(mine, before_[task], plan_.regions[plan_.tasks[task].region]);
     };
     for (uint32_t p = previous_[i]; p != kNone; p = previous_[p]) {
       after(p);
@@ -277,7 +336,10 @@ void Order::check_block() {
 void Order::run() {
   if (has_cycle()) return;
   check_first_trips();
+  work_out_clocks();
   find_conflicts();
+  clocks_.clear();
+  if (conflicts_.empty()) return;
   const auto n = static_cast<uint32_t>(plan_.tasks.size());
   width_ = static_cast<uint32_t>(std::max<size_t>(64, kBitsAtOnce / (n + 1) / 64 * 64));
   width_ = std::min(width_, n);

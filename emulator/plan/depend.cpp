@@ -78,6 +78,7 @@ class Dependencies {
   Clock copy_of(const Known& known) const;
   void merge(Known& into, const Known& known) const;
   bool is_known(const Known& clock, uint32_t processor, uint32_t own, uint32_t set) const;
+  bool is_behind(uint32_t processor, uint32_t at, uint32_t set) const;
   const Known& known_of(Walk& walk, uint32_t set);
 
   void make_waits();
@@ -95,6 +96,8 @@ class Dependencies {
   std::vector<uint32_t> logged_;            // per node: its accesses in logs
   std::vector<Open> open_;
   std::vector<Candidate> candidates_;
+  std::vector<std::pair<uint32_t, Known>>
+      behind_;                        // of the task at hand: region, what is known there
   std::vector<uint32_t> first_need_;  // per task, into forward_
   std::vector<Need> forward_;
   std::vector<std::pair<uint32_t, Need>> back_;  // task, need
@@ -269,13 +272,26 @@ void Dependencies::forward_node(uint32_t index) {
     Known& clock = now_.clocks[p];
     for (; next < candidates_.size() && candidates_[next].task == at; ++next) {
       const uint32_t set = candidates_[next].set;
-      if (is_known(clock, p, at, set)) continue;
+      if (is_known(clock, p, at, set) || is_behind(p, at, set)) continue;
       forward_.push_back({set, 0, false});
-      if (plan_.encloses(region_of(set), node.region)) merge(clock, known_of(now_, set));
+      if (plan_.encloses(region_of(set), node.region))
+        merge(clock, known_of(now_, set));
+      else
+        behind_.push_back({region_of(set), known_of(now_, set)});
     }
+    behind_.clear();
     now_.known[at] = clock;
   }
   record(index);
+}
+
+// Whether a set comes before others that the task at hand waits for, in a region that may not have been
+// executed: then it has not been either.
+bool Dependencies::is_behind(uint32_t processor, uint32_t at, uint32_t set) const {
+  return std::any_of(behind_.begin(), behind_.end(), [&](const auto& other) {
+    return plan_.encloses(other.first, region_of(set)) &&
+           is_known(other.second, processor, at, set);
+  });
 }
 
 void Dependencies::forward() {
@@ -382,8 +398,9 @@ bool Dependencies::few_enough() {
 }
 
 void Dependencies::make_waits() {
-  std::stable_sort(back_.begin(), back_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(back_.begin(), back_.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first, a.second.set) < std::pair(b.first, b.second.set);
+  });
   std::vector<uint32_t> counter(accesses_.size(), kNone);
   std::vector<uint32_t> used;  // sets, by counter
   const auto wait = [&](uint32_t at, const Need& need) {

@@ -48,6 +48,12 @@ class WrongUsage(CommandLine):
                               ("--limit-memory", "99999999999G"), ("--numerics", "exact")):
             self.assertIn(option, self.fails("a.trek", option, value, code=1))
 
+    def test_a_dump_runs_nothing(self):
+        self.assertIn("--dump runs nothing", self.fails("a.trek", "--dump", "plan", "--digest", code=1))
+        self.assertIn("--dump runs nothing", self.fails("a.trek", "--dump", "fusion", "--test", code=1))
+        self.assertIn("--dump", self.fails("a.trek", "--dump", "everything", code=1))
+        self.assertIn("--device", self.fails("a.trek", "--dump", "plan", "--device", "toaster", code=1))
+
     def test_help_and_version_are_no_errors(self):
         self.assertIn("--limit-memory", self.run_trek("--help").stdout)
         self.assertRegex(self.run_trek("--version").stdout, r"^trek-run \d+\.\d+\.\d+ \(ISA \d+\.\d+\)\n$")
