@@ -203,7 +203,7 @@ std::optional<Fault> Builder::add(Opcode opcode, std::span<const Ref> operands,
   operands_.assign(operands.begin(), operands.end());
   while (operands_.size() < op.operands.size() &&
          op.operands[operands_.size()].access == Access::optional)
-    operands_.push_back({});
+    operands_.emplace_back();
   types_.clear();
   for (Ref operand : operands_) types_.push_back(type_of(operand));
   attributes_.assign(attributes.begin(), attributes.end());

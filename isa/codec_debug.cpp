@@ -174,7 +174,7 @@ class DebugDecoder {
   }
 
   // Turns a text of the file into a string of the module.
-  bool text(SectionReader& reader, uint32_t& index) {
+  bool text(SectionReader& reader, uint32_t& index) const {
     if (index == 0) return true;
     const size_t count = module_.strings.size() - first_text_;
     if (index > count)
