@@ -1,7 +1,5 @@
 // trek-as: text to a binary module.
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <string>
 
@@ -53,15 +51,7 @@ std::string output_beside(const std::string& input) {
 }
 
 int write(const std::string& output, std::span<const std::byte> bytes) {
-  if (output == "-") {
-    // To the stream itself: opening its file again would write over what stands there already.
-    if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() &&
-        std::fflush(stdout) == 0)
-      return kDone;
-    std::fprintf(stderr, "trek-as: cannot write standard output: %s\n", std::strerror(errno));
-    return kOutputFailed;
-  }
-  const auto problems = trek::write_file(output, bytes);
+  const auto problems = trek::write_file(output == "-" ? "/dev/stdout" : output, bytes);
   return problems.empty() ? kDone : report(problems, {}, "", kOutputFailed);
 }
 
@@ -90,7 +80,7 @@ int format(const Options& options, const trek::AssembleOptions& assemble_options
   return write_text(options.output, *text);
 }
 
-int assemble(const Options& options, trek::AssembleOptions assemble_options) {
+int assemble(const Options& options, const trek::AssembleOptions& assemble_options) {
   const trek::Assembly assembly = trek::assemble_file(options.input, assemble_options);
   if (!assembly.ok())
     return report(assembly.problems, assembly.sources, options.input, kInvalidInput);

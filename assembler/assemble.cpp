@@ -17,7 +17,9 @@ using namespace assembler;
 // Constants of the command line: each an expression of its own, in a source manager of its own, so that
 // the numbers of source files are those of the module's debug section.
 bool define_constants(const AssembleOptions& options, Core& core, isa::Problems& problems) {
-  for (const auto& [name, text] : options.defines) {
+  for (const auto& define : options.defines) {
+    const std::string& name = define.first;
+    const std::string& text = define.second;
     SourceManager sources;
     isa::Module module;
     Core inner(sources, module);
@@ -50,6 +52,23 @@ bool define_constants(const AssembleOptions& options, Core& core, isa::Problems&
     core.constants[core.texts.keep(std::string(name))] = constant;
   }
   return problems.empty();
+}
+
+// A constant of the command line that the program does not know: a name that was misspelt, most likely,
+// and would change nothing.
+void check_defines(const AssembleOptions& options, Core& core) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, constant] : core.constants)
+    if (constant.where.known()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  for (const auto& [name, text] : options.defines) {
+    if (core.constants[name].wanted) continue;
+    isa::Problem problem;
+    problem.code = isa::ErrorCode::UnknownName;
+    problem.message = fmt::format("-D {}={}: the program has no constant of this name", name, text);
+    problem.help = suggest(name, names);
+    core.reporter.add(std::move(problem), 0);
+  }
 }
 
 // Faults that no other error can have caused: the verifier's word on a module that is incomplete.
@@ -145,6 +164,7 @@ void assemble_source(uint32_t file, const AssembleOptions& options, Assembly& as
   span.end = static_cast<uint32_t>(text.size());
   core.stream.push(TokenStream::FrameKind::file, span, nullptr, 0);
   declarations.parse();
+  check_defines(options, core);
   if (!core.reporter.full())
     add_verified(assembly.module, functions, isa::verify(assembly.module), core.reporter);
   assembly.problems = in_source_order(core.reporter.take());

@@ -1,5 +1,7 @@
 #include "assembler/core.h"
 
+#include <ranges>
+
 #include <fmt/format.h>
 
 namespace trek::assembler {
@@ -38,8 +40,8 @@ void Core::skip_newlines() {
 const std::variant<Value, Argument>* Core::find_local(std::string_view name) const {
   for (const Environment* scope = stream.scope().get(); scope != nullptr;
        scope = scope->parent.get())
-    for (auto entry = scope->names.rbegin(); entry != scope->names.rend(); ++entry)
-      if (entry->first == name) return &entry->second;
+    for (const auto& [known, what] : std::views::reverse(scope->names))
+      if (known == name) return &what;
   return nullptr;
 }
 

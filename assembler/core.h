@@ -24,6 +24,7 @@ struct NamedConstant {
   isa::SourceRange where;
   bool listed = false;        // part of the module's debug constants: spellings may use it
   bool from_command = false;  // -D, which `.const` may name without defining it twice
+  bool wanted = false;        // a `.const` names it, or an expression
 };
 
 struct NamedPlace {

@@ -76,10 +76,15 @@ Outcome Declarations::statement() {
 Outcome Declarations::parse_version() {
   const Token token = core_.stream.peek();
   if (!core_.expect(TokenKind::number, "a version such as 1.0")) return Outcome::failed;
+  if (!has_version_item_ && core_.stream.is_plain()) {
+    add_item(ItemKind::version, 0);
+    has_version_item_ = true;
+  }
   uint32_t major = 0;
   uint32_t minor = 0;
-  const char* end = token.text.data() + token.text.size();
-  const auto [dot, major_error] = std::from_chars(token.text.data(), end, major);
+  const char* const begin = token.text.data();
+  const char* const end = begin + token.text.size();
+  const auto [dot, major_error] = std::from_chars(begin, end, major);
   bool ok = major_error == std::errc() && dot != end && *dot == '.';
   if (ok) {
     const auto [rest, minor_error] = std::from_chars(dot + 1, end, minor);
@@ -220,10 +225,30 @@ void Declarations::add_initialisers() {
   core_.build.end_init();
 }
 
+// The line of the block whose '}' is missing, by its looks: the first one that a '}' further left closes,
+// else the last one that is open.
+std::optional<isa::SourceRange> Declarations::suspect(const TextSpan& body) const {
+  Lexer lexer(core_.sources.text(body.file), body);
+  std::vector<isa::SourceRange> open;
+  isa::SourceRange line;  // its first token
+  for (;;) {
+    const Token token = lexer.next();
+    if (token.is(TokenKind::end)) break;
+    if (token.first) line = {body.file, token.line, token.column, token.length};
+    if (token.is(TokenKind::left_brace)) open.push_back(line);
+    if (!token.is(TokenKind::right_brace) || open.empty()) continue;
+    if (token.first && token.column < open.back().column) return open.back();
+    open.pop_back();
+  }
+  return open.empty() ? std::nullopt : std::optional(open.back());
+}
+
 // Right behind a '{': the body up to its '}'. A comment behind the brace is the item's.
 bool Declarations::take_body(TextSpan& span, const Token& opener, std::string_view what) {
-  if (core_.stream.skip_block(span, ".func")) return true;
+  if (core_.stream.skip_block(span, true)) return true;
   core_.fail(ErrorCode::Unclosed, opener, fmt::format("the {} has no '}}'", what));
+  if (const auto block = suspect(span))
+    core_.reporter.last().notes.push_back({"the block that begins here seems to lack it", *block});
   return false;
 }
 
@@ -241,6 +266,7 @@ Outcome Declarations::parse_function() {
   if (!core_.expect(TokenKind::left_brace, "'->' or '{'")) return Outcome::failed;
   // An unclosed body is parsed all the same: what is in it may be wrong too.
   const bool is_closed = take_body(body.span, name, "function");
+  body.is_closed = is_closed;
   const bool is_valid = isa::is_identifier(name.text);
   if (!is_valid)
     core_.fail(ErrorCode::UnexpectedToken, name, "a function's name is letters, digits and '_'");
@@ -320,6 +346,7 @@ Outcome Declarations::parse_test() {
   if (!text || !core_.expect(TokenKind::left_brace)) return Outcome::failed;
   TestParser::Body body;
   const bool is_closed = take_body(body.span, name, "test");
+  body.is_closed = is_closed;
   body.test = static_cast<uint32_t>(core_.module.tests.size());
   body.scope = core_.stream.scope();
   body.expansion = core_.stream.expansion();

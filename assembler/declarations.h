@@ -50,6 +50,7 @@ class Declarations final : public StatementHandler {
                         std::vector<bool>& inplace);
   bool parse_result_types(std::vector<isa::Type>& types);
   bool parse_data(uint32_t tensor, const isa::Type& type, isa::Role role);
+  std::optional<isa::SourceRange> suspect(const TextSpan& body) const;
   bool take_body(TextSpan& span, const Token& opener, std::string_view what);
   bool is_new(const std::unordered_map<std::string_view, NamedPlace>& names, const Token& token,
               std::string_view name);
@@ -62,7 +63,8 @@ class Declarations final : public StatementHandler {
   FunctionParser& functions_;
   InitialDataParser data_;
   TestParser tests_;
-  bool has_version_ = false;
+  bool has_version_ = false;  // the first statement, which is to give the version, has been seen
+  bool has_version_item_ = false;  // an included file may give the version too
   std::vector<Initialiser> initialisers_;
   std::vector<FunctionParser::Body> bodies_;
   std::vector<TestParser::Body> test_bodies_;

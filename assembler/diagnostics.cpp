@@ -91,8 +91,8 @@ class Renderer {
     if (!where.known() || where.file >= sources_.size()) return;
     std::string_view line = sources_.line(where.file, where.line);
     size_t begin = std::min<size_t>(where.column == 0 ? 0 : where.column - 1, line.size());
-    std::string_view before = "";
-    std::string_view after = "";
+    std::string_view before;
+    std::string_view after;
     if (line.size() > kWidestLine) {
       const size_t first = begin > kWidestLine / 2 ? begin - kWidestLine / 2 : 0;
       before = first > 0 ? "..." : "";

@@ -46,7 +46,8 @@ bool Statements::include(const std::string& path, const isa::SourceRange& where)
     places.push_back(path);
   } else {
     places.push_back(core_.sources.folder(where.file) + path);
-    for (const std::string& folder : core_.include_dirs) places.push_back(folder + "/" + path);
+    for (const std::string& folder : core_.include_dirs)
+      places.push_back(fmt::format("{}/{}", folder, path));
   }
   std::string reason;
   for (const std::string& place : places) {
@@ -68,9 +69,11 @@ bool Statements::include(const std::string& path, const isa::SourceRange& where)
     core_.stream.push(TokenStream::FrameKind::file, span, scope, expansion);
     return true;
   }
-  return core_.fail(ErrorCode::IncludeFailed, where,
-                    reason.empty() ? fmt::format("cannot read '{}'", path) : reason,
-                    places.size() > 1 ? "the folders of -I were tried too" : "");
+  core_.fail(ErrorCode::IncludeFailed, where,
+             reason.empty() ? fmt::format("cannot read '{}'", path) : reason,
+             places.size() > 1 ? "the folders of -I were tried too" : "");
+  core_.reporter.lose_text();
+  return false;
 }
 
 Outcome Statements::parse_error() {
@@ -287,6 +290,8 @@ Outcome Statements::parse_const(StatementHandler& handler) {
   core_.stream.next();
   const Token name = core_.stream.peek();
   if (!core_.expect(TokenKind::word, "the constant's name")) return Outcome::failed;
+  if (const auto known = core_.constants.find(name.text); known != core_.constants.end())
+    known->second.wanted = true;
   if (!core_.expect(TokenKind::assign)) return Outcome::failed;
   const Token first = core_.stream.peek();
   const auto value = expressions_.parse();

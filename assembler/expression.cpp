@@ -273,6 +273,7 @@ std::optional<Value> Expressions::name_value(const Token& name) {
   }
   const auto found = core_.constants.find(name.text);
   if (found == core_.constants.end()) return unknown_name(name);
+  found->second.wanted = true;
   portable_ = portable_ && found->second.listed;
   return found->second.value;
 }

@@ -24,6 +24,7 @@ void FunctionParser::parse(const Body& body) {
 
   core_.stream.push(body.plain ? TokenStream::FrameKind::body : TokenStream::FrameKind::macro,
                     body.span, body.scope, body.expansion);
+  core_.reporter.set_unclosed(!body.is_closed);
   statements_.run(*this);
 
   const isa::Function& function = core_.build.function();
@@ -33,6 +34,7 @@ void FunctionParser::parse(const Body& body) {
         {body.span.file, body.opener.line, body.opener.column, body.opener.length}, body.expansion,
         fmt::format("the function gives {} result{}, and its body ends without 'return'",
                     function.results.size(), function.results.size() == 1 ? "" : "s"));
+  core_.reporter.set_unclosed(false);
   core_.build.end_function();
   auto& lines = core_.module.debug.lines[function_].code;
   const auto& code = core_.module.functions[function_].code;
@@ -263,6 +265,7 @@ bool FunctionParser::resolve_values(std::span<const Operand> values,
 }
 
 Outcome FunctionParser::parse_return(const Token& word) {
+  if (regions_.empty()) returned_ = true;
   if (!results_.empty())
     return core_.fail(ErrorCode::ResultCount, results_[0].where, "'return' has no result"),
            Outcome::failed;
@@ -270,7 +273,6 @@ Outcome FunctionParser::parse_return(const Token& word) {
     return core_.fail(ErrorCode::Structure, word,
                       "'return' inside a region: only a function's end returns"),
            Outcome::failed;
-  returned_ = true;
   if (!parse_values(values_, TokenKind::newline)) return Outcome::failed;
   const isa::Function& function = core_.build.function();
   std::vector<isa::Type> types;

@@ -31,6 +31,7 @@ class FunctionParser final : public StatementHandler {
     Scope scope;
     uint32_t expansion = 0;
     bool plain = false;
+    bool is_closed = true;
   };
   void parse(const Body& body);
   // By function, then instruction.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -27,6 +29,19 @@ std::vector<std::string_view> form_names() {
   for (const isa::OpInfo& op : isa::all_ops())
     if (is_initialiser(op)) names.push_back(op.mnemonic);
   return names;
+}
+
+// How the module names a file that the text of `file` names: from the folder of the module's own source,
+// which is where a run looks for it.
+std::string path_from_module(const SourceManager& sources, uint32_t file, std::string_view path) {
+  const auto folder = [&](uint32_t of) {
+    const std::string name = sources.folder(of);
+    return std::filesystem::path(name.empty() ? "." : name);
+  };
+  std::error_code error;
+  const auto between = std::filesystem::relative(folder(file), folder(0), error);
+  const bool is_beside = path.starts_with('/') || error || between == "." || between.empty();
+  return is_beside ? std::string(path) : (between / path).string();
 }
 
 }  // namespace
@@ -84,11 +99,14 @@ bool InitialDataParser::parse_fill(const isa::Type& type, Allowed allowed, Initi
   if (!bits.bits)
     return core_.fail(bits.wrong_type ? ErrorCode::DataType : ErrorCode::InvalidNumber, where,
                       bits.error);
-  if (type.bytes() > kMaxFillBytes)
-    return core_.fail(ErrorCode::DataShape, where,
-                      fmt::format("a number that fills {} would embed {} bytes, more than {}",
-                                  type.text(), type.bytes(), kMaxFillBytes),
-                      "a state is filled when the program starts");
+  if (type.bytes() > kMaxFillBytes - filled_)
+    return core_.fail(
+        ErrorCode::DataShape, where,
+        fmt::format("a number that fills {} would embed {} bytes, and such fills embed "
+                    "at most {}, {} already",
+                    type.text(), type.bytes(), kMaxFillBytes, filled_),
+        "a state is filled when the program starts");
+  filled_ += type.bytes();
   std::vector<std::byte> element;
   append_element(element, type.dtype, *bits.bits);
   data.bytes.resize(static_cast<size_t>(type.bytes()));
@@ -150,7 +168,7 @@ bool InitialDataParser::parse_list(const isa::Type& type, InitialData& data) {
   if (parse_groups(type, open, data)) return true;
   // What follows the list is understood again.
   TextSpan rest;
-  for (size_t i = 0; i < open.size(); ++i) core_.stream.skip_block(rest);
+  for (size_t i = 0; i < open.size(); ++i) core_.stream.skip_block(rest, true);
   return false;
 }
 
@@ -278,8 +296,10 @@ bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, b
   }
   const XXH128_hash_t hash = XXH3_128bits(array->bytes.data(), array->bytes.size());
   data.kind = InitialData::Kind::external;
-  data.external = {core_.build.string(format.text), core_.build.string(texts[0]),
-                   core_.build.string(member), hash.low64, hash.high64};
+  data.external = {
+      core_.build.string(format.text),
+      core_.build.string(path_from_module(core_.sources, core_.stream.file(), texts[0])),
+      core_.build.string(member), hash.low64, hash.high64};
   return true;
 }
 

@@ -5,8 +5,8 @@
 
 namespace trek::assembler {
 
-// What data forms make at most, where a number alone would otherwise fill a disk.
-inline constexpr int64_t kMaxFillBytes = int64_t{1} << 30;
+// What numbers that fill make at most, all together: a few characters would otherwise fill a disk.
+inline constexpr int64_t kMaxFillBytes = int64_t{1} << 28;
 
 struct InitialData {
   enum class Kind : uint8_t { bytes, external, instruction };
@@ -50,6 +50,7 @@ class InitialDataParser {
   Core& core_;
   Expressions& expressions_;
   Instructions& instructions_;
+  int64_t filled_ = 0;  // bytes that numbers have made
 };
 
 // The little-endian bytes of an element.

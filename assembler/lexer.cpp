@@ -22,6 +22,18 @@ constexpr std::array<uint8_t, 256> kClasses = [] {
 
 bool has(char c, int which) { return (kClasses[static_cast<unsigned char>(c)] & which) != 0; }
 
+// Whether a text begins with a directive that declares something of its own.
+bool begins_declaration(std::string_view text) {
+  if (!text.starts_with('.')) return false;
+  text.remove_prefix(1);
+  for (const std::string_view word :
+       {"func", "test", "input", "output", "state", "data", "stream", "param"})
+    if (text.starts_with(word) &&
+        !has(text.size() > word.size() ? text[word.size()] : ' ', kLetter | kDigit))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 bool is_name_byte(char c) { return has(c, kLetter | kDigit); }
@@ -244,9 +256,10 @@ Token Lexer::invalid() {
   return token;
 }
 
-bool Lexer::skip_block(TextSpan& body, std::string_view stop_at) {
+bool Lexer::skip_block(TextSpan& body, bool in_declaration) {
   body = {file_, at_, at_, line_, line_start_};
   const std::string_view text = text_;
+  if (in_declaration && fresh_ && begins_declaration(text.substr(at_))) return false;
   uint32_t depth = 1;
   for (; at_ < end_; ++at_) {
     switch (text[at_]) {
@@ -271,7 +284,7 @@ bool Lexer::skip_block(TextSpan& body, std::string_view stop_at) {
         ++line_;
         line_start_ = at_ + 1;
         fresh_ = true;
-        if (!stop_at.empty() && text.substr(at_ + 1, stop_at.size()) == stop_at) {
+        if (in_declaration && begins_declaration(text.substr(at_ + 1))) {
           body.end = ++at_;
           return false;
         }

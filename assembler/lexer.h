@@ -39,9 +39,9 @@ class Lexer {
   void set_behind_first_byte(const Token& token);
 
   // From right behind a '{': the place of its '}', the lexer behind it. False at the end of the text.
-  // With `stop_at`, a line that begins with this directive ends the search too, unread: a function
-  // cannot hold another, so its brace is missing.
-  bool skip_block(TextSpan& body, std::string_view stop_at = "");
+  // With `in_declaration`, a line that begins with the directive of another declaration ends the search
+  // too, unread: functions and tests hold none, so the brace is missing.
+  bool skip_block(TextSpan& body, bool in_declaration = false);
   const std::string_view& text() const { return text_; }
   uint32_t file() const { return file_; }
 

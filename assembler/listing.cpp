@@ -38,7 +38,7 @@ class Listing {
     for (size_t i = 0; i < function.code.size(); ++i) {
       const isa::Instruction& instruction = function.code[i];
       put("{:6}  {}  {:<14}", i, record(instruction), isa::info(instruction.opcode).mnemonic);
-      std::string_view separator = "";
+      std::string_view separator;
       for (Ref result : module_.results(instruction)) {
         put("{}{}", separator, module_.type_of(function, result).text());
         separator = ", ";

@@ -41,11 +41,9 @@ class ModulePrinter {
                              : std::span<const Debug::Item>();
     const size_t head = heading(items);
     for (const Debug::Item& item : items.first(head)) print_item(item);
-    out_ += ".trek ";
-    append_number(out_, isa::kVersionMajor);
-    out_ += '.';
-    append_number(out_, isa::kVersionMinor);
-    out_ += "\n\n";
+    const bool is_placed = head < items.size() && items[head].kind == ItemKind::version;
+    version(is_placed ? module_.strings[items[head].comment] : std::string_view());
+    if (!is_placed) append_blank_line(out_);
     for (const Debug::Item& item : items.subspan(head)) print_item(item);
     for (ItemKind kind : kDeclarations) print_rest(kind);
     while (out_.ends_with("\n\n")) out_.pop_back();
@@ -53,13 +51,14 @@ class ModulePrinter {
   }
 
  private:
-  // How many items make up the comment that opens the file, with the blank line under it: it stands
-  // before the version.
+  // How many comments and blank lines stand before the version; none where that has no place of its own,
+  // for nothing else may stand before it.
   static size_t heading(std::span<const Debug::Item> items) {
     size_t count = 0;
-    while (count < items.size() && items[count].kind == ItemKind::comment) ++count;
-    const bool is_apart = count > 0 && count < items.size() && items[count].kind == ItemKind::blank;
-    return is_apart ? count + 1 : 0;
+    while (count < items.size() &&
+           (items[count].kind == ItemKind::comment || items[count].kind == ItemKind::blank))
+      ++count;
+    return count < items.size() && items[count].kind == ItemKind::version ? count : 0;
   }
 
   size_t count(ItemKind kind) const {
@@ -76,6 +75,7 @@ class ModulePrinter {
         return module_.tests.size();
       case ItemKind::comment:
       case ItemKind::blank:
+      case ItemKind::version:
         return 0;
     }
     return 0;
@@ -89,7 +89,7 @@ class ModulePrinter {
     } else if (item.kind == ItemKind::comment) {
       append_comment(out_, module_.strings[item.index]);
       out_ += '\n';
-    } else {
+    } else if (item.kind != ItemKind::version) {
       uint32_t& next = next_[static_cast<size_t>(item.kind)];
       if (next < count(item.kind))
         print_declaration(item.kind, next++, module_.strings[item.comment]);
@@ -120,6 +120,7 @@ class ModulePrinter {
         return test(module_.tests[index], comment);
       case ItemKind::comment:
       case ItemKind::blank:
+      case ItemKind::version:
         return;
     }
   }
@@ -130,6 +131,14 @@ class ModulePrinter {
       append_comment(out_, comment);
     }
     out_ += '\n';
+  }
+
+  void version(std::string_view comment) {
+    out_ += ".trek ";
+    append_number(out_, isa::kVersionMajor);
+    out_ += '.';
+    append_number(out_, isa::kVersionMinor);
+    end_line(comment);
   }
 
   void constant(const Debug::NamedConstant& constant, std::string_view comment) {

@@ -12,7 +12,6 @@ using isa::AttributeInfo;
 using isa::AttributeKind;
 using isa::Constant;
 using isa::DType;
-using isa::Form;
 using isa::Function;
 using isa::Instruction;
 using isa::Module;

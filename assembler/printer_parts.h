@@ -88,6 +88,7 @@ class SourceForm {
   SourceForm(const isa::Module& module, const PrintOptions& options);
   SourceForm(const SourceForm&) = delete;
   SourceForm& operator=(const SourceForm&) = delete;
+  ~SourceForm() = default;
 
   // What follows is about this instruction, or the one after it.
   void begin_instruction(uint32_t function, uint32_t instruction);

@@ -6,7 +6,6 @@
 
 namespace trek::printer {
 
-using assembler::Bits;
 using assembler::TokenKind;
 using assembler::Value;
 using isa::Constant;

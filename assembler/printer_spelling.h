@@ -20,6 +20,7 @@ class Spellings {
   Spellings();
   Spellings(const Spellings&) = delete;
   Spellings& operator=(const Spellings&) = delete;
+  ~Spellings() = default;
 
   // Defines a named constant for all that follows. False, and nothing defined, where the name is taken
   // or no name, or the text no constant expression. The texts outlive this.

@@ -225,7 +225,10 @@ void append_comment(std::string& out, std::string_view comment) {
   comment.remove_prefix(start);
   if (!comment.starts_with(';')) out += "; ";
   const size_t begin = out.size();
-  for (char c : comment) out += c == '\n' ? ' ' : c;
+  for (char c : comment) {  // a text has no zero byte, and a line ends where it ends
+    const bool is_control = static_cast<unsigned char>(c) < ' ' && c != '\t';
+    out += is_control ? ' ' : c;
+  }
   const size_t last = out.find_last_not_of(" \t\r");
   out.resize(std::max(last + 1, begin));
 }

@@ -51,10 +51,9 @@ Outcome FunctionParser::parse_loop(const Token& word) {
     values_[2].kind = Operand::Kind::value;
     values_[2].value = Value::of(Wide{1});
   }
-  if (!parse_carried() || !core_.stream.at(TokenKind::left_brace))
-    return core_.stream.at(TokenKind::left_brace)
-               ? Outcome::failed
-               : (core_.unexpected("'carry' or '{'"), Outcome::failed);
+  if (!parse_carried()) return Outcome::failed;
+  if (!core_.stream.at(TokenKind::left_brace))
+    return core_.unexpected("'carry' or '{'"), Outcome::failed;
   const isa::Type i64 = isa::Type::make_scalar(isa::DType::i64);
   const isa::Type bounds[] = {i64, i64, i64};
   if (!resolve_values(values_, bounds, refs_)) return Outcome::failed;

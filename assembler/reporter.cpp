@@ -40,8 +40,27 @@ void Reporter::report(isa::ErrorCode code, const isa::SourceRange& where, uint32
   add(std::move(problem), expansion);
 }
 
+// Whether a problem may be nothing but the consequence of another one.
+bool Reporter::is_consequence(isa::ErrorCode code) const {
+  using isa::ErrorCode;
+  switch (code) {
+    case ErrorCode::UnknownName:
+    case ErrorCode::UnknownInstruction:
+      return text_lost_;
+    case ErrorCode::Structure:
+    case ErrorCode::Unclosed:
+    case ErrorCode::UndefinedValue:
+    case ErrorCode::Redefined:
+    case ErrorCode::YieldMismatch:
+      return unclosed_;
+    default:
+      return false;
+  }
+}
+
 void Reporter::add(isa::Problem problem, uint32_t expansion) {
-  if (full()) return;
+  dropped_ = true;
+  if (full() || is_consequence(problem.code)) return;
   // What repetitions say again and again is said once.
   const auto same = [&](const isa::Problem& other) {
     return other.code == problem.code && other.where.known() &&
@@ -51,6 +70,7 @@ void Reporter::add(isa::Problem problem, uint32_t expansion) {
   if (std::any_of(problems_.begin(), problems_.end(), same)) return;
   add_trail(problem, expansion);
   problems_.push_back(std::move(problem));
+  dropped_ = false;
 }
 
 void Reporter::add_trail(isa::Problem& problem, uint32_t expansion) const {

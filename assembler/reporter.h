@@ -36,19 +36,30 @@ class Reporter {
   void report(isa::ErrorCode code, const isa::SourceRange& where, uint32_t expansion,
               std::string message, std::string help = "");
   void add(isa::Problem problem, uint32_t expansion);
+  // Some text was not read, for a reason that has been reported: a name that is not known may be
+  // defined there, and is no longer a problem.
+  void lose_text() { text_lost_ = true; }
+  // While a body is read whose '}' is missing, which has been reported: where its parts begin and end is
+  // a guess, and that they do not fit is no problem of its own.
+  void set_unclosed(bool unclosed) { unclosed_ = unclosed; }
+  bool is_unclosed() const { return unclosed_; }
   // Too many: parsing ends.
   bool full() const { return problems_.size() >= kMaxProblems; }
   size_t count() const { return problems_.size(); }
   // The problem reported last, for more notes.
-  isa::Problem& last() { return full() ? overflow_ : problems_.back(); }
+  isa::Problem& last() { return dropped_ ? nowhere_ = {} : problems_.back(); }
   isa::Problems take() { return std::move(problems_); }
 
  private:
+  bool is_consequence(isa::ErrorCode code) const;
   void add_trail(isa::Problem& problem, uint32_t expansion) const;
 
   std::vector<Expansion> trail_;
   isa::Problems problems_;
-  isa::Problem overflow_;
+  bool text_lost_ = false;
+  bool unclosed_ = false;
+  bool dropped_ = true;   // the problem reported last is none, or is known already
+  isa::Problem nowhere_;  // takes the notes of those
 };
 
 }  // namespace trek::assembler

@@ -128,7 +128,8 @@ void Statements::open_block(const Token& opener) {
 Outcome Statements::close(StatementHandler& handler) {
   const Token brace = core_.stream.next();
   if (blocks_.empty() || blocks_.back().depth != core_.stream.depth()) {
-    core_.fail(ErrorCode::UnexpectedToken, brace, "a '}' that closes nothing");
+    if (!core_.reporter.is_unclosed())
+      core_.fail(ErrorCode::UnexpectedToken, brace, "a '}' that closes nothing");
     return Outcome::opened;
   }
   const Block block = blocks_.back();
@@ -142,7 +143,9 @@ bool Statements::take_body(TextSpan& body) {
   const Token open = core_.stream.peek();
   if (!core_.expect(TokenKind::left_brace, "'{'")) return false;
   if (core_.stream.skip_block(body)) return true;
-  return core_.fail(ErrorCode::Unclosed, open, "a block without its '}'");
+  core_.fail(ErrorCode::Unclosed, open, "a block without its '}'");
+  core_.reporter.lose_text();
+  return false;
 }
 
 }  // namespace trek::assembler

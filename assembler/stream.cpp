@@ -209,6 +209,7 @@ bool TokenStream::spend_argument() {
 void TokenStream::abandon() {
   // The outermost frame stays, at its end, so that there is always a token to read.
   abandoned_ = true;
+  reporter_.lose_text();
   while (frames_.size() > 1) pop();
   Frame& frame = *top_;
   forget_ahead(frame);
@@ -217,11 +218,11 @@ void TokenStream::abandon() {
   frame.lexer.set(place);
 }
 
-bool TokenStream::skip_block(TextSpan& body, std::string_view stop_at) {
+bool TokenStream::skip_block(TextSpan& body, bool in_declaration) {
   Frame& frame = *top_;
   forget_ahead(frame);
   frame.lexer.set(frame.behind);
-  const bool closed = frame.lexer.skip_block(body, stop_at);
+  const bool closed = frame.lexer.skip_block(body, in_declaration);
   frame.behind = frame.lexer.place();
   frame.last_end = frame.behind.offset;
   return closed;

@@ -22,8 +22,8 @@ namespace trek::assembler {
 
 inline constexpr size_t kMaxFrames = 64;  // includes, macros and repetitions within each other
 inline constexpr uint32_t kMaxExpanded = uint32_t{1}
-                                         << 20;  // statements from macros and repetitions
-inline constexpr uint32_t kMaxArguments = uint32_t{1} << 22;  // readings of arguments
+                                         << 17;  // statements from macros and repetitions
+inline constexpr uint32_t kMaxArguments = uint32_t{1} << 19;  // readings of arguments
 
 struct Environment;
 using Scope = std::shared_ptr<Environment>;
@@ -110,7 +110,7 @@ class TokenStream {
   uint32_t last_end() const { return top_->last_end; }
 
   // Right behind a '{' that was taken: its body. See Lexer::skip_block.
-  bool skip_block(TextSpan& body, std::string_view stop_at = "");
+  bool skip_block(TextSpan& body, bool in_declaration = false);
   // The text up to the next ',' outside brackets or to the end of the line; false if it is empty.
   bool take_argument(TextSpan& span);
   std::string_view text_of(const TextSpan& span) const {

@@ -12,7 +12,9 @@ void TestParser::parse(const Body& body) {
   test_ = body.test;
   for (auto& taken : taken_) taken.clear();
   core_.stream.push(TokenStream::FrameKind::macro, body.span, body.scope, body.expansion);
+  core_.reporter.set_unclosed(!body.is_closed);
   statements_.run(*this);
+  core_.reporter.set_unclosed(false);
 }
 
 Outcome TestParser::statement() {
@@ -30,7 +32,9 @@ Outcome TestParser::statement() {
   if (!data_.parse(type, {}, data)) return Outcome::failed;
   isa::Test& test = core_.module.tests[test_];
   auto& bindings = expected ? test.expected : test.given;
-  if (!taken_[expected ? 1 : 0].insert(target.bits).second)
+  const bool is_stream = target.is(isa::RefKind::tensor) &&
+                         core_.module.tensors[target.index()].role == isa::Role::stream;
+  if (!is_stream && !taken_[expected ? 1 : 0].insert(target.bits).second)
     return core_.fail(ErrorCode::Redefined, first, fmt::format("{} is given twice", first.text)),
            Outcome::failed;
   if (expected && test.trap != isa::TrapCode::None)
@@ -84,11 +88,11 @@ Outcome TestParser::parse_trap() {
     test.trap = isa::TrapCode::Id;                                                         \
     return Outcome::done;                                                                  \
   }                                                                                        \
-  names.push_back(trap_name);
+  names.emplace_back(trap_name);
 #include "isa/traps.def"
 #undef TREK_TRAP
-  core_.fail(ErrorCode::UnknownName,
-             name.empty() ? core_.stream.where(first) : core_.range_from(first),
+  if (name.empty()) return core_.unexpected("a trap's name"), Outcome::failed;
+  core_.fail(ErrorCode::UnknownName, core_.range_from(first),
              fmt::format("no trap is named '{}'", name.substr(0, 80)), suggest(name, names));
   return Outcome::failed;
 }

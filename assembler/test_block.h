@@ -19,6 +19,7 @@ class TestParser final : public StatementHandler {
     TextSpan span;
     Scope scope;
     uint32_t expansion = 0;
+    bool is_closed = true;
   };
   void parse(const Body& body);
 

@@ -8,6 +8,7 @@
 #include "isa/semantics/exponential.h"
 #include "isa/semantics/logarithm.h"
 #include "isa/semantics/power.h"
+#include "isa/semantics/remainder.h"
 #include "isa/semantics/rounding.h"
 
 namespace trek::assembler {
@@ -96,7 +97,7 @@ Computed real_binary(TokenKind op, double a, double b) {
     case TokenKind::slash_slash:
       return Value::of(semantics::floor(a / b));
     case TokenKind::percent:
-      return Value::of(a - semantics::floor(a / b) * b);
+      return Value::of(semantics::mod(a, b));
     case TokenKind::star_star:
       return Value::of(semantics::pow(a, b));
     default:

@@ -16,7 +16,7 @@
 
 namespace trek::assembler {
 
-__extension__ typedef __int128 Wide;
+__extension__ using Wide = __int128;
 
 struct Value {
   enum class Kind : uint8_t { integer, real, boolean, string };

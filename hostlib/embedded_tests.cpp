@@ -1,8 +1,11 @@
 #include "hostlib/embedded_tests.h"
 
 #include <cstring>
+#include <map>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,8 +23,10 @@ std::span<const std::byte> bytes_at(const Module& module, uint64_t offset, int64
   return std::span(module.data).subspan(offset, static_cast<size_t>(size));
 }
 
+// A stream is given block by block.
 Bindings given_by(const Module& module, const isa::Test& test) {
   Bindings bindings(module);
+  std::map<uint32_t, std::vector<std::byte>> streams;
   for (const isa::TestBinding& given : test.given) {
     const uint32_t index = given.target.index();
     if (given.target.is(isa::RefKind::param)) {
@@ -30,9 +35,15 @@ Bindings given_by(const Module& module, const isa::Test& test) {
       bindings.set(index, element_bits(dtype, bytes, 0));
     } else {
       const auto bytes = bytes_at(module, given.offset, tensor_type(module, index).bytes());
-      bindings.bind(index, {bytes.begin(), bytes.end()});
+      if (module.tensors[index].role == isa::Role::stream) {
+        std::vector<std::byte>& blocks = streams[index];
+        blocks.insert(blocks.end(), bytes.begin(), bytes.end());
+      } else {
+        bindings.bind(index, {bytes.begin(), bytes.end()});
+      }
     }
   }
+  for (auto& [index, blocks] : streams) bindings.bind(index, std::move(blocks));
   return bindings;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "emulator/ref/ref_engine.h"
+#include "emulator/resident/resident_engine.h"
 
 namespace trek {
 namespace {
@@ -13,7 +14,11 @@ struct Registered {
   EngineStatus (*status)();
   std::unique_ptr<Engine> (*make)();
 };
-constexpr std::array<Registered, 1> kEngines = {{{ref_engine_status, make_ref_engine}}};
+constexpr std::array<Registered, 3> kEngines = {{
+    {ref_engine_status, make_ref_engine},
+    {resident_engine_status, make_resident_engine},
+    {resident_host_engine_status, make_resident_host_engine},
+}};
 
 }  // namespace
 

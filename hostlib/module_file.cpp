@@ -6,8 +6,11 @@
 #include <span>
 #include <system_error>
 
+#include <fmt/format.h>
+
 #include "assembler/assemble.h"
 #include "assembler/data/data.h"
+#include "hostlib/names.h"
 #include "isa/codec.h"
 #include "isa/codec_format.h"
 
@@ -45,6 +48,11 @@ isa::Result<ModuleFile> load_module_file(const std::string& path, const ModuleOp
   if (is_binary(path, *bytes)) {
     isa::Result<isa::Module> module = isa::load_module(*bytes);
     if (!module) return module.take_problems();
+    if (!options.defines.empty())
+      return problem(isa::ErrorCode::UnknownName,
+                     fmt::format("-D {}: the constants of a binary module are fixed",
+                                 options.defines.front().first),
+                     "assemble its text with another value");
     return ModuleFile{path, module.take()};
   }
   Assembly assembly = assemble(path, *bytes, options);

@@ -9,19 +9,25 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "assembler/data/new_file.h"
 #include "hostlib/names.h"
 
 namespace trek {
 namespace {
 
 isa::Problems cannot_write(const std::filesystem::path& path, std::string_view why) {
-  return {problem(isa::ErrorCode::FileUnreadable,
+  return {problem(isa::ErrorCode::OutputUnwritable,
                   fmt::format("cannot write '{}': {}", path.string(), why))};
 }
 
 }  // namespace
 
 isa::Problems check_writable(const std::filesystem::path& path) {
+  if (const int own = own_descriptor(path); own >= 0) {
+    const int flags = ::fcntl(own, F_GETFL);
+    if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) return {};
+    return cannot_write(path, std::strerror(flags < 0 ? errno : EBADF));
+  }
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) return cannot_write(path, "it is a directory");

@@ -252,7 +252,7 @@ class DebugDecoder {
     return true;
   }
 
-  // How many things an item's index may name; 0 of a comment or blank line, which name none.
+  // How many things an item's index may name; 0 of what names none.
   size_t count_of(Debug::ItemKind kind) const {
     switch (kind) {
       case Debug::ItemKind::constant:
@@ -267,6 +267,7 @@ class DebugDecoder {
         return module_.tests.size();
       case Debug::ItemKind::comment:
       case Debug::ItemKind::blank:
+      case Debug::ItemKind::version:
         return 0;
     }
     return 0;
@@ -277,15 +278,15 @@ class DebugDecoder {
     std::vector<format::ItemRecord> records;
     if (!reader.get_rest(records, "item")) return false;
     for (format::ItemRecord& record : records) {
-      if (record.kind > static_cast<uint32_t>(Debug::ItemKind::blank))
+      if (record.kind > static_cast<uint32_t>(Debug::ItemKind::version))
         return reader.fail(fmt::format("item kind {} does not exist", record.kind));
       const auto kind = static_cast<Debug::ItemKind>(record.kind);
       if (kind == Debug::ItemKind::comment) {
         if (!text(reader, record.index)) return false;
-      } else if (kind != Debug::ItemKind::blank) {
+      } else if (kind != Debug::ItemKind::blank && kind != Debug::ItemKind::version) {
         if (!index(reader, "the named item", record.index, count_of(kind))) return false;
       } else if (record.index != 0) {
-        return reader.fail("a blank line that names something");
+        return reader.fail("a line that names nothing has an index");
       }
       if (!text(reader, record.comment)) return false;
       module_.debug.items.push_back({kind, record.index, record.comment});

@@ -168,7 +168,16 @@ struct Debug {
     uint32_t text = 0;  // string: the expression
   };
   // The order of a file's items, comments and blank lines among them.
-  enum class ItemKind : uint8_t { constant, tensor, param, function, test, comment, blank };
+  enum class ItemKind : uint8_t {
+    constant,
+    tensor,
+    param,
+    function,
+    test,
+    comment,
+    blank,
+    version,  // the line that gives the ISA's version
+  };
   struct Item {
     ItemKind kind = ItemKind::blank;
     uint32_t index =

@@ -1,5 +1,7 @@
 // The tables of a module: every entry is well-formed and refers to entries that exist.
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <unordered_set>
 
 #include "isa/convert.h"
@@ -9,6 +11,33 @@ namespace trek::isa::verifier {
 namespace {
 
 constexpr std::string_view kFormats[] = {"npy", "idx", "raw", "safetensors"};
+
+// Whether these are bits that a constant of its type has.
+bool is_valid(const Constant& constant) {
+  const int bits = 8 * byte_size(constant.dtype);
+  if (is_real(constant.dtype)) {
+    if (bits < 64 && constant.bits >> bits != 0) return false;
+    const double value = bits_to_double(constant.dtype, constant.bits);
+    return value == value || constant.bits == double_to_bits(constant.dtype, value);  // one NaN
+  }
+  return integer_to_bits(constant.dtype, static_cast<int64_t>(constant.bits),
+                         kind(constant.dtype) == DTypeKind::uint)
+      .has_value();
+}
+
+// Whether bytes are elements of a type: a bool is 0 or 1, of the others any bits are a number.
+bool are_elements(std::span<const std::byte> bytes, DType dtype) {
+  return dtype != DType::boolean ||
+         std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b <= std::byte{1}; });
+}
+
+// The same of a test's binding; a scalar has, as constants do, one NaN.
+bool is_valid(std::span<const std::byte> bytes, DType dtype, bool scalar) {
+  if (!scalar) return are_elements(bytes, dtype);
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes.data(), bytes.size());
+  return is_valid(Constant{dtype, bits});
+}
 
 class Tables {
  public:
@@ -68,18 +97,6 @@ class Tables {
       bad(place, fmt::format("{:#x} is no {}", constant.bits, name(constant.dtype)));
   }
 
-  static bool is_valid(const Constant& constant) {
-    const int bits = 8 * byte_size(constant.dtype);
-    if (is_real(constant.dtype)) {
-      if (bits < 64 && constant.bits >> bits != 0) return false;
-      const double value = bits_to_double(constant.dtype, constant.bits);
-      return value == value || constant.bits == double_to_bits(constant.dtype, value);  // one NaN
-    }
-    return integer_to_bits(constant.dtype, static_cast<int64_t>(constant.bits),
-                           kind(constant.dtype) == DTypeKind::uint)
-        .has_value();
-  }
-
   void check_external(size_t i) {
     const External& external = module_.externals[i];
     const std::string place = fmt::format("external {}", i);
@@ -137,6 +154,8 @@ class Tables {
     if (offset > module_.data.size() || size > module_.data.size() - offset)
       bad(place, fmt::format("{} bytes at {} leave the data, which has {}", size, offset,
                              module_.data.size()));
+    else if (!are_elements(std::span(module_.data).subspan(offset, size), type.dtype))
+      bad(place, "a bool that is neither 0 nor 1");
   }
 
   void check_param(size_t i) {
@@ -213,8 +232,10 @@ void check_tests(const Module& module, Report& report) {
       if (!in_range(module, Function{}, binding.target))
         return report.add(ErrorCode::BadEncoding, place, "a tensor or param that does not exist");
       uint64_t size = 0;
+      DType dtype = DType::none;
       if (binding.target.is(RefKind::tensor)) {
         const TensorDecl& decl = module.tensors[binding.target.index()];
+        dtype = module.types[decl.type].dtype;
         size = static_cast<uint64_t>(module.types[decl.type].bytes());
         const bool fits = expected ? decl.role != Role::stream
                                    : decl.role == Role::input || decl.role == Role::state ||
@@ -225,7 +246,8 @@ void check_tests(const Module& module, Report& report) {
               fmt::format("@{} is of role {}, which a test cannot {}", module.strings[decl.name],
                           name(decl.role), expected ? "expect" : "give"));
       } else if (binding.target.is(RefKind::param) && !expected) {
-        size = static_cast<uint64_t>(byte_size(module.params[binding.target.index()].dtype));
+        dtype = module.params[binding.target.index()].dtype;
+        size = static_cast<uint64_t>(byte_size(dtype));
       } else {
         return report.add(ErrorCode::BadEncoding, place,
                           "a binding of something that is neither a tensor nor a param");
@@ -235,9 +257,28 @@ void check_tests(const Module& module, Report& report) {
         report.add(ErrorCode::BadEncoding, place,
                    fmt::format("{} bytes at {} are not in the data, which has {}", size,
                                binding.offset, module.data.size()));
+      else if (!is_valid(std::span(module.data).subspan(binding.offset, size), dtype,
+                         binding.target.is(RefKind::param)))
+        report.add(ErrorCode::BadEncoding, place, fmt::format("bytes that are no {}", name(dtype)));
     };
-    for (const TestBinding& binding : test.given) check(binding, false);
-    for (const TestBinding& binding : test.expected) check(binding, true);
+    // A stream may be given several times: each time its next block.
+    std::unordered_set<uint32_t> taken;
+    const auto check_once = [&](const TestBinding& binding) {
+      const bool is_stream = binding.target.is(RefKind::tensor) &&
+                             in_range(module, Function{}, binding.target) &&
+                             module.tensors[binding.target.index()].role == Role::stream;
+      if (!is_stream && !taken.insert(binding.target.bits).second)
+        report.add(ErrorCode::Redefined, place, "a tensor or param is bound twice");
+    };
+    for (const TestBinding& binding : test.given) {
+      check(binding, false);
+      check_once(binding);
+    }
+    taken.clear();
+    for (const TestBinding& binding : test.expected) {
+      check(binding, true);
+      check_once(binding);
+    }
     if (name(test.trap) == "unknown") report.add(ErrorCode::BadEncoding, place, "no such trap");
     if (test.trap != TrapCode::None && !test.expected.empty())
       report.add(ErrorCode::Structure, place, "a test expects values or a trap, not both");

@@ -24,9 +24,14 @@ SEES = {
     "isa": ["isa/semantics"],
     "assembler": ["isa", "isa/semantics"],
     "emulator": ["isa"],
+    "emulator/driver": [],
+    "emulator/measure": ["emulator/driver"],
     "emulator/plan": ["isa", "isa/semantics"],
+    "emulator/device": ["isa", "isa/semantics", "emulator/plan"],
+    "emulator/resident": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
+                          "emulator/driver", "emulator/measure"],
     "emulator/ref": ["isa", "isa/semantics", "emulator"],
-    "hostlib": ["isa", "assembler", "emulator", "emulator/ref"],
+    "hostlib": ["isa", "assembler", "emulator", "emulator/plan", "emulator/ref", "emulator/resident"],
 }
 # On top: these may include everything above and their own.
 TOP = ["tests", "samples"]

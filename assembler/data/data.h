@@ -66,8 +66,8 @@ bool is_data_format(std::string_view format);
 // The whole of a file, or file-unreadable.
 isa::Result<std::vector<std::byte>> read_file(const std::filesystem::path& path);
 
-// Writers: no problems on success. A regular file is written beside its name and renamed, so that a
-// full disk or a stop leaves the old one whole; a device or a pipe is written to directly.
+// Writers: no problems on success, else output-unwritable. A full disk or a stop leaves the old file
+// whole and nothing else (new_file.h); a device, a pipe or one of our own streams is written to directly.
 isa::Problems write_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 isa::Problems write_npy(const std::filesystem::path& path, isa::DType dtype,
                         const isa::Shape& shape, std::span<const std::byte> bytes);

@@ -2,14 +2,16 @@
 //
 // Reading: a regular file has a size and is read in one piece; anything else (a pipe, a device) is read
 // to its end, but no further than a limit, so that /dev/zero is an error and not the end of memory.
-// Writing: beside the target and renamed, so that what was there stays whole if the disk fills up.
+// Writing: new_file.h.
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "assembler/data/new_file.h"
 #include "assembler/data/parts.h"
 
 namespace trek {
@@ -29,19 +31,14 @@ class Descriptor {
   }
   bool is_open() const { return number_ >= 0; }
   int number() const { return number_; }
-  // Whether closing succeeded: some file systems report a full disk only here.
-  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
 
  private:
   int number_;
 };
 
-isa::Problem failed(const char* verb, const std::filesystem::path& path, std::string_view why) {
+isa::Problem unreadable(const std::filesystem::path& path, std::string_view why) {
   return data::problem(ErrorCode::FileUnreadable,
-                       fmt::format("cannot {} '{}': {}", verb, path.string(), why));
-}
-isa::Problem failed(const char* verb, const std::filesystem::path& path) {
-  return failed(verb, path, std::strerror(errno));
+                       fmt::format("cannot read '{}': {}", path.string(), why));
 }
 
 // Reads up to `size` bytes; the count read, or -1.
@@ -68,36 +65,30 @@ bool write_all(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
-isa::Problems write_in_place(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.is_open() || !write_all(file.number(), bytes) || !file.close())
-    return {failed("write", path)};
-  return {};
-}
-
 }  // namespace
 
 isa::Result<std::vector<std::byte>> read_file(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status{};
-  if (!file.is_open() || ::fstat(file.number(), &status) != 0) return failed("read", path);
-  if (S_ISDIR(status.st_mode)) return failed("read", path, "it is a directory");
+  if (!file.is_open() || ::fstat(file.number(), &status) != 0)
+    return unreadable(path, std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) return unreadable(path, "it is a directory");
 
   std::vector<std::byte> bytes;
   if (S_ISREG(status.st_mode)) {
     bytes.resize(static_cast<size_t>(status.st_size));
     const ssize_t count = read_up_to(file.number(), bytes.data(), bytes.size());
-    if (count < 0) return failed("read", path);
+    if (count < 0) return unreadable(path, std::strerror(errno));
     bytes.resize(static_cast<size_t>(count));
     return bytes;
   }
   for (size_t size = 0;;) {
     if (size >= kUnsizedLimit)
-      return failed("read", path, fmt::format("it goes on after {} bytes", kUnsizedLimit));
+      return unreadable(path, fmt::format("it goes on after {} bytes", kUnsizedLimit));
     constexpr size_t kPiece = size_t{1} << 20;
     bytes.resize(size + kPiece);
     const ssize_t count = read_up_to(file.number(), bytes.data() + size, kPiece);
-    if (count < 0) return failed("read", path);
+    if (count < 0) return unreadable(path, std::strerror(errno));
     size += static_cast<size_t>(count);
     bytes.resize(size);
     if (static_cast<size_t>(count) < kPiece) return bytes;
@@ -105,27 +96,13 @@ isa::Result<std::vector<std::byte>> read_file(const std::filesystem::path& path)
 }
 
 isa::Problems write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  std::error_code error;
-  std::filesystem::path target = path;
-  if (std::filesystem::is_symlink(path, error)) {  // the link stays, what it points to is replaced
-    const auto resolved = std::filesystem::weakly_canonical(path, error);
-    if (!error) target = resolved;
-  }
-  const auto kind = std::filesystem::status(target, error).type();
-  if (kind == std::filesystem::file_type::directory)
-    return {failed("write", path, "it is a directory")};
-  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found)
-    return write_in_place(path, bytes);
-
-  const std::filesystem::path temporary = target.string() + fmt::format(".{}.tmp", ::getpid());
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.is_open()) return {failed("write", path)};
-  if (write_all(file.number(), bytes) && file.close() &&
-      std::rename(temporary.c_str(), target.c_str()) == 0)
-    return {};
-  const isa::Problem why = failed("write", path);
-  ::unlink(temporary.c_str());
-  return {why};
+  if (own_descriptor(path) == STDOUT_FILENO) std::fflush(stdout);  // what was printed comes first
+  NewFile file(path);
+  if (!file.is_open() || !write_all(file.descriptor(), bytes) || !file.commit())
+    return {
+        data::problem(ErrorCode::OutputUnwritable,
+                      fmt::format("cannot write '{}': {}", path.string(), std::strerror(errno)))};
+  return {};
 }
 
 }  // namespace trek

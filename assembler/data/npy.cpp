@@ -10,7 +10,6 @@
 namespace trek {
 namespace {
 
-using data::bad;
 using data::problem;
 using isa::DType;
 using isa::ErrorCode;

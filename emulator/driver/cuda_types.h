@@ -22,6 +22,7 @@ using CuGraphNode = struct CuGraphNodeOpaque*;
 
 inline constexpr CuResult kCudaSuccess = 0;
 inline constexpr CuResult kCudaErrorNoDevice = 100;
+inline constexpr CuResult kCudaErrorNotReady = 600;
 
 enum class DeviceAttribute : int {
   clock_rate = 13,  // kHz

@@ -49,6 +49,16 @@ Status Stream::synchronize() const {
                    fmt::format("waiting for work on device {}", handle_.device()));
 }
 
+Result<bool> Stream::is_done() const {
+  const CudaApi& api = handle_.api();
+  const CuResult result = api.stream_query(handle());
+  if (result == kCudaErrorNotReady) return false;
+  const Status status =
+      api.check(result, fmt::format("looking at work on device {}", handle_.device()));
+  if (!status) return status.error();
+  return true;
+}
+
 Status Stream::record(const Event& event) const {
   const CudaApi& api = handle_.api();
   return api.check(api.event_record(event.handle(), handle()), "recording an event");

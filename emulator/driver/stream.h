@@ -30,6 +30,8 @@ class Stream {
   CuStream handle() const { return handle_.get(); }
   // Waits for everything enqueued. A fault of a kernel shows here.
   Status synchronize() const;
+  // Whether everything enqueued has been done; does not wait. A fault of a kernel shows here, too.
+  Result<bool> is_done() const;
   Status record(const Event& event) const;
   Status wait(const Event& event) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace trek::plan {
 
@@ -97,13 +98,50 @@ MatrixShape matrix_shape(const Node& node) {
   return shape;
 }
 
+namespace {
+
+void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {
+  tiles.down = (shape.m + tiles.rows - 1) / tiles.rows;
+  tiles.across = (shape.n + tiles.columns - 1) / tiles.columns;
+  tiles.count = tiles.down * tiles.across * shape.batches;
+}
+
+// What a product takes with such tiles, in cycles of a processor with 128 multipliers and eight warps. A
+// small tile has 4 x 4 outputs a lane, and its lanes wait for shared memory half of the time; warps that
+// its outputs do not need take blocks of 64 k.
+double estimate(const Device& device, const MatrixTiles& tiles, const MatrixShape& shape) {
+  const double blocks = std::ceil(static_cast<double>(shape.k) / 64);
+  const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
+  const bool large = tiles.rows * tiles.columns >= 2 * device.matrix_rows * device.matrix_columns;
+  const double of_warp = large ? 2048 : 512;  // outputs
+  const double jobs = blocks * std::ceil(outputs / of_warp);
+  const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2);  // cycles of a job
+  const double task = std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
+  return std::ceil(static_cast<double>(tiles.count) / device.processors) * task;
+}
+
+}  // namespace
+
 MatrixTiles matrix_tiles(const Device& device, const MatrixShape& shape) {
-  MatrixTiles tiles{device.matrix_rows, device.matrix_columns, 0, 0, 0};
+  // From a quarter to four times the device's own tile, the one that is done first.
+  MatrixTiles tiles;
+  double least = 0;
+  for (const auto& [rows, columns] :
+       {std::pair{0.25, 0.5}, {0.5, 1.0}, {1.0, 1.0}, {2.0, 1.0}, {2.0, 2.0}}) {
+    MatrixTiles candidate;
+    candidate.rows =
+        std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(device.matrix_rows) * rows));
+    candidate.columns = std::max<int64_t>(
+        1, static_cast<int64_t>(static_cast<double>(device.matrix_columns) * columns));
+    count_tiles(candidate, shape);
+    const double cycles = estimate(device, candidate, shape);
+    if (tiles.count != 0 && cycles >= least) continue;
+    least = cycles;
+    tiles = candidate;
+  }
   const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
   for (bool wider = true;; wider = !wider) {
-    tiles.down = (shape.m + tiles.rows - 1) / tiles.rows;
-    tiles.across = (shape.n + tiles.columns - 1) / tiles.columns;
-    tiles.count = tiles.down * tiles.across * shape.batches;
+    count_tiles(tiles, shape);
     if (tiles.down * tiles.across <= 1 || tiles.count <= most) return tiles;
     if (wider)
       tiles.columns *= 2;

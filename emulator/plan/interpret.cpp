@@ -165,9 +165,17 @@ bool Machine::execute(Processor& p, uint32_t index) {
                                     frame.trip * static_cast<uint64_t>(frame.decision.step));
     return int64_t{0};
   };
-  Work work(plan_, task, world_);
   ++result_.tasks;
-  if (const Faulted fault = evaluate(work)) {
+  std::optional<Executed> executed;
+  if (options_.execute) executed = options_.execute(index, world_.arena, world_.counter);
+  Faulted fault;
+  if (!executed) {
+    Work work(plan_, task, world_);
+    fault = evaluate(work);
+  } else if (executed->code != isa::TrapCode::None) {
+    fault = Fault{executed->code, executed->element};
+  }
+  if (fault) {
     const Node& node = plan_.nodes[task.node];
     const Moment now = moment(p);
     const bool first = !result_.trap || now < trap_moment_ ||

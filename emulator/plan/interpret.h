@@ -14,6 +14,12 @@
 
 namespace trek::plan {
 
+// What a task that was executed elsewhere came to.
+struct Executed {
+  isa::TrapCode code = isa::TrapCode::None;
+  int64_t element = -1;
+};
+
 struct InterpretOptions {
   uint64_t order_seed = 1;         // which processor goes next
   uint64_t random_seed = 0;        // mixed into the keys of random instructions
@@ -21,6 +27,12 @@ struct InterpretOptions {
   uint64_t instruction_limit = 0;  // dynamic instructions, looked at as a trip begins; 0: none
   // Gives the next block of a stream (an index into Module::tensors), or false at its end.
   std::function<bool(uint32_t tensor, std::span<std::byte> block)> next;
+  // Executes a task instead of this folder's evaluation, or gives nothing where that shall do it. Its
+  // accesses are not held to the boxes. `counter` gives the counter of a loop around the task.
+  using Counter = std::function<int64_t(uint32_t region)>;
+  std::function<std::optional<Executed>(uint32_t task, std::span<std::byte> arena,
+                                        const Counter& counter)>
+      execute;
 };
 
 struct PlanTrap {

@@ -7,7 +7,7 @@
 namespace trek::ref {
 namespace {
 
-constexpr int64_t kGrainBytes = 128 * 1024;  // below this, another thread costs more than it does
+constexpr int64_t kGrainBytes = 131'072;  // below this, another thread costs more than it does
 
 // Drops axes of size 1 and merges neighbours that are one axis in both views.
 Box merged(const Box& box) {

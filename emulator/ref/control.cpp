@@ -205,7 +205,7 @@ Status find_element(Step& step, int64_t& element) {
 
 }  // namespace
 
-Status execute_Loop(Step& step) {
+Status execute(Op<Opcode::Loop>, Step& step) {
   const int64_t from = integer_operand(step, 0);
   const int64_t until = integer_operand(step, 1);
   const int64_t stride = integer_operand(step, 2);
@@ -214,42 +214,42 @@ Status execute_Loop(Step& step) {
   return nullptr;
 }
 
-Status execute_While(Step& step) {
+Status execute(Op<Opcode::While>, Step& step) {
   step.machine().enter_while();
   return nullptr;
 }
 
-Status execute_Test(Step& step) {
+Status execute(Op<Opcode::Test>, Step& step) {
   step.machine().test(condition(step));
   return nullptr;
 }
 
-Status execute_If(Step& step) {
+Status execute(Op<Opcode::If>, Step& step) {
   step.machine().enter_if(condition(step));
   return nullptr;
 }
 
 // An `else` is entered by its `if`, and jumped over after the region before it.
-Status execute_Else(Step&) { return nullptr; }
+Status execute(Op<Opcode::Else>, Step&) { return nullptr; }
 
-Status execute_Yield(Step& step) {
+Status execute(Op<Opcode::Yield>, Step& step) {
   step.machine().yield();
   return nullptr;
 }
 
-Status execute_Call(Step& step) {
+Status execute(Op<Opcode::Call>, Step& step) {
   step.machine().call(step.attribute("function").index());
   return nullptr;
 }
 
-Status execute_Return(Step& step) {
+Status execute(Op<Opcode::Return>, Step& step) {
   step.machine().return_values();
   return nullptr;
 }
 
 // ---- scalars of tensors --------------------------------------------------------------------------
 
-Status execute_Load(Step& step) {
+Status execute(Op<Opcode::Load>, Step& step) {
   int64_t element = 0;
   if (Status status = find_element(step, element)) return status;
   const Tensor& x = step.operand(0);
@@ -259,7 +259,7 @@ Status execute_Load(Step& step) {
   return nullptr;
 }
 
-Status execute_Store(Step& step) {
+Status execute(Op<Opcode::Store>, Step& step) {
   int64_t element = 0;
   if (Status status = find_element(step, element)) return status;
   const Tensor& x = step.operand(0);
@@ -269,7 +269,7 @@ Status execute_Store(Step& step) {
   return nullptr;
 }
 
-Status execute_AssertFinite(Step& step) {
+Status execute(Op<Opcode::AssertFinite>, Step& step) {
   const Tensor& x = step.operand(0);
   const int64_t found = step.kernels().first_not_finite(x.data, x.dtype(), x.elements());
   if (found == x.elements()) return nullptr;
@@ -280,20 +280,20 @@ Status execute_AssertFinite(Step& step) {
   return trap(TrapCode::NotFinite, found, fmt::format("element {} is {}", found, what));
 }
 
-Status execute_Trap(Step& step) {
+Status execute(Op<Opcode::Trap>, Step& step) {
   return trap(TrapCode::Explicit, -1, std::string(step.string("message")));
 }
 
 // ---- streams -------------------------------------------------------------------------------------
 
-Status execute_Emit(Step& step) {
+Status execute(Op<Opcode::Emit>, Step& step) {
   const Tensor& x = step.operand(0);
   const auto& emit = step.machine().options().emit;
   if (emit) emit({step.string("name"), *x.type, std::span(x.data, static_cast<size_t>(x.bytes()))});
   return nullptr;
 }
 
-Status execute_Next(Step& step) {
+Status execute(Op<Opcode::Next>, Step& step) {
   const Tensor& block = step.result(0);
   const std::span bytes(block.data, static_cast<size_t>(block.bytes()));
   const StreamSource& source = step.machine().streams()[step.operand_ref(0).index()];

@@ -2,11 +2,11 @@
 
 namespace trek::ref {
 
-Execute find_execute(isa::Opcode opcode) {
+Execute find_execute(Opcode opcode) {
   switch (opcode) {
 #define TREK_OP(Id, ...) \
-  case isa::Opcode::Id:  \
-    return &execute_##Id;
+  case Opcode::Id:       \
+    return [](Step& step) { return execute(Op<Opcode::Id>{}, step); };
 #include "isa/ops.def"
 #undef TREK_OP
   }

@@ -5,12 +5,16 @@
 
 namespace trek::ref {
 
-#define TREK_OP(Id, ...) Status execute_##Id(Step& step);
+// Stands for an instruction, so that its function is an overload.
+template <Opcode kOpcode>
+struct Op {};
+
+#define TREK_OP(Id, ...) Status execute(Op<Opcode::Id>, Step& step);
 #include "isa/ops.def"
 #undef TREK_OP
 
 using Execute = Status (*)(Step& step);
 // The function of an opcode.
-Execute find_execute(isa::Opcode opcode);
+Execute find_execute(Opcode opcode);
 
 }  // namespace trek::ref

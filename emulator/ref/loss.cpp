@@ -13,9 +13,9 @@ namespace {
 
 using isa::Shape;
 
-constexpr int64_t kRun = 4 * 1024;    // elements that a kernel takes at a time
-constexpr int64_t kGrain = 8 * 1024;  // elements worth a thread
-constexpr int64_t kCastGrain = 32 * 1024;
+constexpr int64_t kRun = 4'096;    // elements that a kernel takes at a time
+constexpr int64_t kGrain = 8'192;  // elements worth a thread
+constexpr int64_t kCastGrain = 32'768;
 
 // A tensor's lines along an axis as rows of n in the compute type.
 struct RowForm {
@@ -238,29 +238,33 @@ Status cross_entropy(Step& step, const CrossEntropy& of) {
 
 }  // namespace
 
-Status execute_Softmax(Step& step) { return softmax(step, step.kernels().softmax); }
+Status execute(Op<Opcode::Softmax>, Step& step) { return softmax(step, step.kernels().softmax); }
 
-Status execute_LogSoftmax(Step& step) { return softmax(step, step.kernels().log_softmax); }
+Status execute(Op<Opcode::LogSoftmax>, Step& step) {
+  return softmax(step, step.kernels().log_softmax);
+}
 
-Status execute_SoftmaxGrad(Step& step) { return softmax_grad(step, step.kernels().softmax_grad); }
+Status execute(Op<Opcode::SoftmaxGrad>, Step& step) {
+  return softmax_grad(step, step.kernels().softmax_grad);
+}
 
-Status execute_LogSoftmaxGrad(Step& step) {
+Status execute(Op<Opcode::LogSoftmaxGrad>, Step& step) {
   return softmax_grad(step, step.kernels().log_softmax_grad);
 }
 
-Status execute_CrossEntropy(Step& step) {
+Status execute(Op<Opcode::CrossEntropy>, Step& step) {
   return cross_entropy(
       step, {.z = &step.operand(0), .classes = &step.operand(1), .loss = &step.result(0)});
 }
 
-Status execute_CrossEntropyGrad(Step& step) {
+Status execute(Op<Opcode::CrossEntropyGrad>, Step& step) {
   return cross_entropy(step, {.z = &step.operand(1),
                               .classes = &step.operand(2),
                               .gradient = &step.result(0),
                               .factor = &step.operand(0)});
 }
 
-Status execute_CrossEntropyWithGrad(Step& step) {
+Status execute(Op<Opcode::CrossEntropyWithGrad>, Step& step) {
   return cross_entropy(step, {.z = &step.operand(0),
                               .classes = &step.operand(1),
                               .loss = &step.result(0),

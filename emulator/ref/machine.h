@@ -36,6 +36,7 @@ class Machine {
   const Kernels& kernels() const { return kernels_; }
   ThreadPool& pool() { return pool_; }
   Memory& memory() { return memory_; }
+  const Memory& memory() const { return memory_; }
   uint64_t seed() const { return seed_; }
   const RunOptions& options() const { return *options_; }
   uint64_t instructions() const { return instructions_; }

@@ -19,10 +19,10 @@ using isa::Shape;
 using semantics::kDotBlock;
 using semantics::kDotSegment;
 
-constexpr int64_t kBlockElements = 4 * 1024 * 1024;  // of one operand, packed
-constexpr int64_t kResidentBytes = 640 * 1024;       // of left panels that stay in a cache
-constexpr int64_t kParallelWork = 64 * 1024;         // multiply-adds worth a thread
-constexpr int64_t kMostTile = 14 * 32;               // elements of a tile, at any level
+constexpr int64_t kBlockElements = 4'194'304;  // of one operand, packed
+constexpr int64_t kResidentBytes = 655'360;    // of left panels that stay in a cache
+constexpr int64_t kParallelWork = 65'536;      // multiply-adds worth a thread
+constexpr int64_t kMostTile = 448;             // 14 rows of 32: the largest tile of any level
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -446,6 +446,6 @@ class Matmul {
 
 }  // namespace
 
-Status execute_Matmul(Step& step) { return Matmul(step).run(); }
+Status execute(Op<Opcode::Matmul>, Step& step) { return Matmul(step).run(); }
 
 }  // namespace trek::ref

@@ -14,7 +14,7 @@ namespace {
 using isa::Shape;
 using isa::TrapCode;
 
-constexpr int64_t kGrain = 32 * 1024;  // elements worth a thread
+constexpr int64_t kGrain = 32'768;  // elements worth a thread
 
 int element_bytes(const Tensor& tensor) { return isa::byte_size(tensor.dtype()); }
 
@@ -44,17 +44,17 @@ void fill(const Step& step, const Tensor& r, const void* value) {
 
 }  // namespace
 
-Status execute_Copy(Step& step) {
+Status execute(Op<Opcode::Copy>, Step& step) {
   step.share_operand();
   return nullptr;
 }
 
-Status execute_Reshape(Step& step) {
+Status execute(Op<Opcode::Reshape>, Step& step) {
   step.share_operand();
   return nullptr;
 }
 
-Status execute_Cast(Step& step) {
+Status execute(Op<Opcode::Cast>, Step& step) {
   const Tensor& x = step.operand(0);
   const Tensor& r = step.result(0);
   step.pool().ranges(r.elements(), kGrain, kTile, [&](int64_t begin, int64_t end) {
@@ -64,7 +64,7 @@ Status execute_Cast(Step& step) {
   return nullptr;
 }
 
-Status execute_Fill(Step& step) {
+Status execute(Op<Opcode::Fill>, Step& step) {
   const Tensor& value = step.operand(0);
   const Tensor& r = step.result(0);
   alignas(8) std::byte converted[8];
@@ -73,7 +73,7 @@ Status execute_Fill(Step& step) {
   return nullptr;
 }
 
-Status execute_Iota(Step& step) {
+Status execute(Op<Opcode::Iota>, Step& step) {
   const Tensor& r = step.result(0);
   const int axis = step.axis(r.shape().rank());
   const int64_t n = r.shape()[axis];
@@ -93,7 +93,7 @@ Status execute_Iota(Step& step) {
   return nullptr;
 }
 
-Status execute_Permute(Step& step) {
+Status execute(Op<Opcode::Permute>, Step& step) {
   const Tensor& x = step.operand(0);
   const Tensor& r = step.result(0);
   const Step::Integers axes = step.integers("axes");
@@ -109,7 +109,7 @@ Status execute_Permute(Step& step) {
   return nullptr;
 }
 
-Status execute_Slice(Step& step) {
+Status execute(Op<Opcode::Slice>, Step& step) {
   const Tensor& x = step.operand(0);
   const Tensor& r = step.result(0);
   const Step::Integers at = step.integers("at");
@@ -130,7 +130,7 @@ Status execute_Slice(Step& step) {
   return nullptr;
 }
 
-Status execute_Update(Step& step) {
+Status execute(Op<Opcode::Update>, Step& step) {
   const Tensor& y = step.operand(1);
   const Shape& shape = step.operand(0).shape();
   const Step::Integers at = step.integers("at");
@@ -148,7 +148,7 @@ Status execute_Update(Step& step) {
   return nullptr;
 }
 
-Status execute_Concat(Step& step) {
+Status execute(Op<Opcode::Concat>, Step& step) {
   const Tensor& r = step.result(0);
   const int axis = step.axis(r.shape().rank());
   const AroundAxis around(r.shape(), axis);
@@ -166,7 +166,7 @@ Status execute_Concat(Step& step) {
   return nullptr;
 }
 
-Status execute_Pad(Step& step) {
+Status execute(Op<Opcode::Pad>, Step& step) {
   const Tensor& x = step.operand(0);
   const Tensor& r = step.result(0);
   const Step::Integers low = step.integers("low");
@@ -184,7 +184,7 @@ Status execute_Pad(Step& step) {
   return nullptr;
 }
 
-Status execute_Broadcast(Step& step) {
+Status execute(Op<Opcode::Broadcast>, Step& step) {
   const Tensor& x = step.operand(0);
   const Tensor& r = step.result(0);
   const Strides from(x.shape());
@@ -220,7 +220,7 @@ void each_slice(const Step& step, int64_t outer, const Tensor& index, const Buff
 
 }  // namespace
 
-Status execute_Gather(Step& step) {
+Status execute(Op<Opcode::Gather>, Step& step) {
   const Tensor& x = step.operand(0);
   const Tensor& index = step.operand(1);
   const Tensor& r = step.result(0);
@@ -243,7 +243,7 @@ Status execute_Gather(Step& step) {
   return nullptr;
 }
 
-Status execute_Scatter(Step& step) {
+Status execute(Op<Opcode::Scatter>, Step& step) {
   const Tensor& index = step.operand(1);
   const Tensor& y = step.operand(2);
   const Shape& shape = step.operand(0).shape();
@@ -262,7 +262,7 @@ Status execute_Scatter(Step& step) {
   return nullptr;
 }
 
-Status execute_ScatterAdd(Step& step) {
+Status execute(Op<Opcode::ScatterAdd>, Step& step) {
   const Tensor& index = step.operand(1);
   const Tensor& y = step.operand(2);
   const Shape& shape = step.operand(0).shape();
@@ -293,7 +293,7 @@ Status execute_ScatterAdd(Step& step) {
   return nullptr;
 }
 
-Status execute_OneHot(Step& step) {
+Status execute(Op<Opcode::OneHot>, Step& step) {
   const Tensor& index = step.operand(0);
   const Tensor& r = step.result(0);
   const int64_t depth = step.integer("depth");

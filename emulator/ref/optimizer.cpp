@@ -9,7 +9,7 @@
 namespace trek::ref {
 namespace {
 
-constexpr int64_t kGrain = 16 * 1024;  // elements worth a thread
+constexpr int64_t kGrain = 16'384;  // elements worth a thread
 
 // Operands: w, then the moments, then g. Real attributes in the order of their row.
 Status optimize(Step& step) {
@@ -88,13 +88,13 @@ Status clip(Step& step, DType lane) {
 
 }  // namespace
 
-Status execute_Sgd(Step& step) { return optimize(step); }
-Status execute_SgdMomentum(Step& step) { return optimize(step); }
-Status execute_Adam(Step& step) { return optimize(step); }
-Status execute_Adamw(Step& step) { return optimize(step); }
-Status execute_Rmsprop(Step& step) { return optimize(step); }
+Status execute(Op<Opcode::Sgd>, Step& step) { return optimize(step); }
+Status execute(Op<Opcode::SgdMomentum>, Step& step) { return optimize(step); }
+Status execute(Op<Opcode::Adam>, Step& step) { return optimize(step); }
+Status execute(Op<Opcode::Adamw>, Step& step) { return optimize(step); }
+Status execute(Op<Opcode::Rmsprop>, Step& step) { return optimize(step); }
 
-Status execute_ClipNorm(Step& step) {
+Status execute(Op<Opcode::ClipNorm>, Step& step) {
   const DType lane = step.result(0).dtype();
   return lane == DType::f64 ? clip<double>(step, lane) : clip<float>(step, lane);
 }

@@ -14,10 +14,12 @@
 namespace trek::ref {
 namespace {
 
+constexpr int64_t kParallelElements = 8'192;
+
 // An element of 64 bits with its index.
 struct LongItem {
-  uint64_t key;
-  uint64_t index;
+  uint64_t key = 0;
+  uint64_t index = 0;
   bool operator<(const LongItem& other) const {
     return key != other.key ? key < other.key : index < other.index;
   }
@@ -49,7 +51,7 @@ void order_line(Item* items, Item* spare, int64_t n, int64_t wanted) {
 }
 
 template <class T, class Item>
-void order_lines(const Step& step, const Task& task, int64_t begin, int64_t end, Item* items) {
+void order_lines(const Task& task, int64_t begin, int64_t end, Item* items) {
   using K = semantics::OrderKeyOf<T>;
   const int64_t n = task.x->shape()[task.axis];
   const int64_t inner = Strides(task.x->shape())[task.axis];
@@ -77,7 +79,6 @@ void order_lines(const Step& step, const Task& task, int64_t begin, int64_t end,
         std::memcpy(task.indices + at * index_bytes, &index, static_cast<size_t>(index_bytes));
     }
   }
-  static_cast<void>(step);
 }
 
 template <class T>
@@ -86,8 +87,8 @@ Status order_as(const Step& step, const Task& task) {
   const int64_t n = task.x->shape()[task.axis];
   const bool is_long = sizeof(T) == 8 || n > UINT32_MAX;
   const int64_t lines = task.x->elements() / n;
-  const int64_t parts =
-      task.x->elements() < 8 * 1024 ? 1 : std::min<int64_t>(lines, step.pool().threads());
+  const bool is_small = task.x->elements() < kParallelElements;
+  const int64_t parts = is_small ? 1 : std::min<int64_t>(lines, step.pool().threads());
   const uint64_t line_bytes =
       static_cast<uint64_t>(2 * n) * (is_long ? sizeof(LongItem) : sizeof(uint64_t));
   const uint64_t bytes = line_bytes * static_cast<uint64_t>(parts);
@@ -98,10 +99,9 @@ Status order_as(const Step& step, const Task& task) {
     const int64_t begin = lines * part / parts;
     const int64_t end = lines * (part + 1) / parts;
     if constexpr (sizeof(T) < 8) {
-      if (!is_long)
-        return order_lines<T>(step, task, begin, end, reinterpret_cast<uint64_t*>(items));
+      if (!is_long) return order_lines<T>(task, begin, end, reinterpret_cast<uint64_t*>(items));
     }
-    order_lines<T>(step, task, begin, end, reinterpret_cast<LongItem*>(items));
+    order_lines<T>(task, begin, end, reinterpret_cast<LongItem*>(items));
   });
   return nullptr;
 }
@@ -172,14 +172,14 @@ void sort_items(uint64_t* items, uint64_t* spare, int64_t n) {
   }
 }
 
-Status execute_Sort(Step& step) {
+Status execute(Op<Opcode::Sort>, Step& step) {
   Task task = task_of(step);
   task.descending = step.flag("descending");
   task.values = step.result(0).data;
   return order(step, task);
 }
 
-Status execute_Argsort(Step& step) {
+Status execute(Op<Opcode::Argsort>, Step& step) {
   Task task = task_of(step);
   task.descending = step.flag("descending");
   task.indices = step.result(0).data;
@@ -187,7 +187,7 @@ Status execute_Argsort(Step& step) {
   return order(step, task);
 }
 
-Status execute_TopK(Step& step) {
+Status execute(Op<Opcode::TopK>, Step& step) {
   Task task = task_of(step);
   task.descending = !step.flag("smallest");
   task.wanted = step.integer("k");

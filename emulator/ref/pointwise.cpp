@@ -141,7 +141,7 @@ Status pointwise(Step& step) {
 }  // namespace
 
 #define TREK_ROW(Id, ...) \
-  Status execute_##Id(Step& step) { return pointwise(step); }
+  Status execute(Op<Opcode::Id>, Step& step) { return pointwise(step); }
 #define TREK_REAL TREK_ROW
 #define TREK_NUMBER TREK_ROW
 #define TREK_RELATION TREK_ROW

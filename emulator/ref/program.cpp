@@ -64,7 +64,7 @@ Problems RefProgram::check_memory() const {
     const auto bytes = static_cast<uint64_t>(module_.type(decl.type).bytes());
     sum = sum > UINT64_MAX - bytes ? UINT64_MAX : sum + bytes;
   }
-  const uint64_t limit = const_cast<RefProgram*>(this)->machine_.memory().limit();
+  const uint64_t limit = machine_.memory().limit();
   if (sum <= limit) return {};
   return {
       problem(ErrorCode::ShapeLimit,

@@ -9,7 +9,7 @@
 namespace trek::ref {
 namespace {
 
-constexpr int64_t kGrain = 4 * 1024;  // elements worth a thread
+constexpr int64_t kGrain = 4'096;  // elements worth a thread
 
 RandomTask task_of(const Step& step) {
   RandomTask task;
@@ -35,27 +35,27 @@ Status check_probability(double p) {
 
 }  // namespace
 
-Status execute_Uniform(Step& step) {
+Status execute(Op<Opcode::Uniform>, Step& step) {
   RandomTask task = task_of(step);
   task.a = step.real("low");
   task.b = step.real("high");
   return generate(step, task, step.kernels().uniform);
 }
 
-Status execute_Normal(Step& step) {
+Status execute(Op<Opcode::Normal>, Step& step) {
   RandomTask task = task_of(step);
   task.a = step.real("mean");
   task.b = step.real("std");
   return generate(step, task, step.kernels().normal);
 }
 
-Status execute_Bernoulli(Step& step) {
+Status execute(Op<Opcode::Bernoulli>, Step& step) {
   RandomTask task = task_of(step);
   task.a = step.real("p");
   return generate(step, task, step.kernels().bernoulli);
 }
 
-Status execute_Permutation(Step& step) {
+Status execute(Op<Opcode::Permutation>, Step& step) {
   const Tensor& r = step.result(0);
   const int64_t n = r.elements();
   // Items to sort, room for as many, and the words.
@@ -77,7 +77,7 @@ Status execute_Permutation(Step& step) {
   return nullptr;
 }
 
-Status execute_Dropout(Step& step) {
+Status execute(Op<Opcode::Dropout>, Step& step) {
   DropoutTask task;
   task.p = step.real("p");
   if (Status status = check_probability(task.p)) return status;
@@ -92,7 +92,7 @@ Status execute_Dropout(Step& step) {
   return nullptr;
 }
 
-Status execute_DropoutGrad(Step& step) {
+Status execute(Op<Opcode::DropoutGrad>, Step& step) {
   DropoutTask task;
   task.p = step.real("p");
   if (Status status = check_probability(task.p)) return status;

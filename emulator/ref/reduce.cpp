@@ -15,7 +15,7 @@ namespace {
 
 using isa::Shape;
 
-constexpr int64_t kGrain = 32 * 1024;  // elements worth a thread
+constexpr int64_t kGrain = 32'768;  // elements worth a thread
 
 // Appends an axis, or merges it into the last one.
 void add_axis(int& rank, int64_t* dims, int64_t* strides, int64_t dim, int64_t stride) {
@@ -182,23 +182,23 @@ Status reduce_to(const Step& step, ReduceTask task, std::byte* out) {
   }
 }
 
-Status execute_Sum(Step& step) {
+Status execute(Op<Opcode::Sum>, Step& step) {
   return reduce(step, Join::sum, wrapping_lane(step.operand(0).dtype()), 0);
 }
 
-Status execute_Prod(Step& step) {
+Status execute(Op<Opcode::Prod>, Step& step) {
   return reduce(step, Join::product, wrapping_lane(step.operand(0).dtype()), 1);
 }
 
-Status execute_Max(Step& step) {
+Status execute(Op<Opcode::Max>, Step& step) {
   return reduce(step, Join::greatest, ordering_lane(step.operand(0).dtype()), 0);
 }
 
-Status execute_Min(Step& step) {
+Status execute(Op<Opcode::Min>, Step& step) {
   return reduce(step, Join::least, ordering_lane(step.operand(0).dtype()), 0);
 }
 
-Status execute_Mean(Step& step) {
+Status execute(Op<Opcode::Mean>, Step& step) {
   ReduceTask task = task_of(step);
   task.lane = isa::compute_type(task.dtype);
   return reduce_into_result(step, task, 0, [&](std::byte* out) {
@@ -210,7 +210,7 @@ Status execute_Mean(Step& step) {
   });
 }
 
-Status execute_Norm2(Step& step) {
+Status execute(Op<Opcode::Norm2>, Step& step) {
   ReduceTask task = task_of(step);
   task.lane = isa::compute_type(task.dtype);
   task.square = true;
@@ -221,11 +221,11 @@ Status execute_Norm2(Step& step) {
   });
 }
 
-Status execute_Argmax(Step& step) { return arg(step, false); }
+Status execute(Op<Opcode::Argmax>, Step& step) { return arg(step, false); }
 
-Status execute_Argmin(Step& step) { return arg(step, true); }
+Status execute(Op<Opcode::Argmin>, Step& step) { return arg(step, true); }
 
-Status execute_Cumsum(Step& step) {
+Status execute(Op<Opcode::Cumsum>, Step& step) {
   const Tensor& x = step.operand(0);
   const Shape& shape = x.shape();
   if (x.elements() == 0) return nullptr;

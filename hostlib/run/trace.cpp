@@ -3,9 +3,9 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -22,28 +22,21 @@ std::string json_string(std::string_view text) {
 }
 
 isa::Problems cannot_write(const std::filesystem::path& path, int error) {
-  return {problem(isa::ErrorCode::FileUnreadable,
-                  fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)))};
+  return {problem(isa::ErrorCode::OutputUnwritable,
+                  fmt::format("cannot write '{}': {}", path.string(), std::strerror(error)))};
 }
 
 double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e3; }
 
 }  // namespace
 
-TraceWriter::~TraceWriter() {
-  if (file_ == nullptr || written_ == target_) return;
-  std::error_code ignored;
-  std::filesystem::remove(written_, ignored);
-}
-
 isa::Problems TraceWriter::open(const std::filesystem::path& path) {
   target_ = path;
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  const bool direct = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
-  written_ =
-      direct ? path : std::filesystem::path(fmt::format("{}.{}.partial", path.string(), getpid()));
-  file_.reset(std::fopen(written_.c_str(), "w"));
+  written_.emplace(path);
+  if (!written_->is_open()) return cannot_write(path, errno);
+  // A stream of its own: closing it writes what it holds, and the file is named only after that.
+  const int descriptor = ::fcntl(written_->descriptor(), F_DUPFD_CLOEXEC, 0);
+  file_.reset(descriptor < 0 ? nullptr : ::fdopen(descriptor, "w"));
   if (file_ == nullptr) return cannot_write(path, errno);
   write("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
   write(R"({"ph":"M","pid":1,"tid":1,"name":"process_name","args":{"name":"trek-run"}})");
@@ -70,11 +63,8 @@ void TraceWriter::emitted(const Emitted& value) {
 isa::Problems TraceWriter::close() {
   write(fmt::format("\n],\"otherData\":{{\"events\":{},\"left_out\":{}}}}}\n", events_, left_out_));
   if (std::fclose(file_.release()) != 0 && error_ == 0) error_ = errno;
-  std::error_code failure;
-  if (error_ == 0 && written_ != target_) std::filesystem::rename(written_, target_, failure);
-  if (error_ == 0) error_ = failure.value();
+  if (error_ == 0 && !written_->commit()) error_ = errno;
   if (error_ == 0) return {};
-  if (written_ != target_) std::filesystem::remove(written_, failure);
   return cannot_write(target_, error_);
 }
 

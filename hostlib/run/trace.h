@@ -1,8 +1,8 @@
 // A Chrome trace of a run (the JSON that Perfetto and chrome://tracing open): one slice per executed
 // instruction, and a counter track per emitted scalar.
 //
-// Events are streamed to a file beside the target, which takes its place when the trace is closed, so
-// memory stays bounded; after kMaxEvents the rest is counted and left out, and the trace says so.
+// Events are streamed to a new file, which takes the target's place when the trace is closed, so memory
+// stays bounded; after kMaxEvents the rest is counted and left out, and the trace says so.
 // Format: "Trace Event Format", complete events (ph X) and counters (ph C), times in microseconds.
 #pragma once
 
@@ -10,9 +10,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "assembler/data/new_file.h"
 #include "emulator/engine.h"
 #include "isa/module.h"
 #include "isa/result.h"
@@ -24,7 +26,7 @@ class TraceWriter {
   static constexpr uint64_t kMaxEvents = 2'000'000;  // about 300 MB, what Perfetto opens with ease
 
   explicit TraceWriter(const isa::Module& module) : module_(module) {}
-  ~TraceWriter();
+  ~TraceWriter() = default;
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
@@ -46,7 +48,7 @@ class TraceWriter {
 
   const isa::Module& module_;
   std::filesystem::path target_;
-  std::filesystem::path written_;  // the file being written: target_, or a temporary beside it
+  std::optional<NewFile> written_;
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::unordered_map<uint64_t, std::string> heads_;  // the constant part of a place's events
   uint64_t events_ = 0;

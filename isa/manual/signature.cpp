@@ -55,9 +55,9 @@ std::string placeholder(const AttributeInfo& attribute) {
 // "a, b [, c]": what must be written, then what may be.
 std::string join(const std::vector<std::string>& must, const std::vector<std::string>& may) {
   std::string out = fmt::format("{}", fmt::join(must, ", "));
-  for (size_t i = 0; i < may.size(); ++i) {
+  for (const std::string& option : may) {
     const bool first = out.empty();
-    out += fmt::format("{}[{}{}]", first ? "" : " ", first ? "" : ", ", may[i]);
+    out += fmt::format("{}[{}{}]", first ? "" : " ", first ? "" : ", ", option);
   }
   return out;
 }

@@ -45,9 +45,9 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(done.returncode, code, f"{arguments}\n{done.stdout}\n{done.stderr}")
         return done
 
-    def fails(self, *arguments, code):
+    def fails(self, *arguments, code, **keywords):
         """What is said on stderr by a run that must end with `code`, saying something there."""
-        said = self.run_trek(*arguments, code=code).stderr
+        said = self.run_trek(*arguments, code=code, **keywords).stderr
         self.assertTrue(said.endswith("\n"), said)
         return said
 

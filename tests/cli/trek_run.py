@@ -354,6 +354,51 @@ class Interrupted(CommandLine):
         self.assertFalse(self.path("s.safetensors").exists())
 
 
+    def test_a_second_ctrl_c_while_saving_leaves_no_part_of_a_file(self):
+        self.write("large.trek", ".trek 1.0\n.state @x f32[8192,8192] = 1\n.state @n i64[] = 0\n"
+                   ".func main() {\n  loop $i = 0 until 1000000000000 {\n    store! @n, $i, at=[]\n  }\n}\n")
+        self.assertTrue(any(self.is_cut_while_saving() for _ in range(10)), "the second signal came too late each time")
+
+    def is_cut_while_saving(self):
+        """Whether the second signal came while the file was being written; if so, what it left is checked."""
+        before = sorted(path.name for path in self.folder.iterdir())
+        running = self.start("large.trek", "--save", "s.safetensors")
+        self.assertTrue(self.waits_for(lambda: self.cpu_ticks(running.pid) > 50))  # it runs
+        running.send_signal(signal.SIGINT)
+        folder = str(self.folder.resolve())
+        self.waits_for(lambda: running.poll() is not None or any(
+            file.startswith(folder) for file in self.open_files(running.pid)))
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130, err)
+        if self.path("s.safetensors").exists():  # complete before the signal
+            self.path("s.safetensors").unlink()
+            return False
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), before)
+        return True
+
+    @staticmethod
+    def waits_for(condition, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.001)
+        return True
+
+    @staticmethod
+    def cpu_ticks(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return int(stat.read().rsplit(")", 1)[1].split()[11])
+
+    @staticmethod
+    def open_files(pid):
+        try:
+            return [os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")]
+        except OSError:  # one was closed meanwhile, or the process is gone
+            return []
+
+
 class Results(CommandLine):
     """Exit code 0, and what a run leaves."""
 
@@ -475,6 +520,8 @@ class Results(CommandLine):
         self.write("c.trek", '.trek 1.0\n.const N = 2\n.func main() {\n  $n = copy N\n  emit "n", $n\n}\n')
         self.assertEqual(self.run_trek("c.trek").stdout, "n = 2\n")
         self.assertEqual(self.run_trek("c.trek", "-D", "N=5").stdout, "n = 5\n")
+        self.run_trek("c.trek", tool="trek-as")
+        self.assertIn("-D N: the constants of a binary module are fixed", self.fails("c.tkb", "-D", "N=5", code=2))
 
     def test_includes_are_looked_for_where_told(self):
         self.path("lib").mkdir()
@@ -515,6 +562,23 @@ class EmbeddedTests(CommandLine):
         self.assertIn("FAIL wrong\n     @sum[1,2]: expected 0.5 (0x3f000000), found 1 (0x3f800000)\n", done.stdout)
         self.assertIn("FAIL no trap\n     expected trap divide-by-zero, but the program ended\n", done.stdout)
         self.assertTrue(done.stdout.endswith("1 passed, 2 failed\n"))
+
+    def test_a_stream_is_given_block_by_block(self):
+        self.write("s.trek", ".trek 1.0\n.stream @s f32[2]\n.output @sum f32[2]\n.output @count i64[]\n"
+                   ".func main() {\n  $all = while carry $n = 0 {\n    %b, $more = next @s\n    test $more\n"
+                   "    @sum = add @sum, %b\n    $m = add $n, 1\n    store! @count, $m, at=[]\n    yield $m\n  }\n}\n"
+                   '.test "three blocks" {\n  @s = {1, 2}\n  @s = 10\n  @s = {100, 200}\n'
+                   "  expect @sum = {111, 212}\n  expect @count = 3\n}\n"
+                   '.test "one block" {\n  @s = 4\n  expect @sum = 4\n  expect @count = 1\n}\n'
+                   '.test "two blocks, the sum of one" {\n  @s = 4\n  @s = 4\n  expect @sum = 4\n}\n')
+        self.run_trek("s.trek", tool="trek-as")
+        text = self.run_trek("s.tkb", tool="trek-dis").stdout
+        self.assertEqual(text.count("  @s = "), 6)
+        self.write("again.trek", text)
+        for file in ("s.trek", "s.tkb", "again.trek"):
+            out = self.run_trek(file, "--test", code=3).stdout
+            self.assertTrue(out.startswith("pass three blocks\npass one block\nFAIL two blocks"), out)
+            self.assertIn("@sum[0]: expected 4 (0x40800000), found 8", out)
 
     def test_each_test_begins_anew(self):
         self.write("count.trek", COUNT + '.test "a" {\n  expect @count = 3\n}\n.test "b" {\n  expect @count = 3\n}\n')

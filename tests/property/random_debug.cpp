@@ -78,6 +78,10 @@ class DebugWriter {
         if (random_.chance(20)) items.push_back({ItemKind::blank, 0, 0});
       }
     };
+    if (random_.chance(50)) {
+      if (random_.chance(50)) items.push_back({ItemKind::comment, build_.string("; the head"), 0});
+      items.push_back({ItemKind::version, 0, comment()});
+    }
     all(ItemKind::constant, module_.debug.constants.size());
     all(ItemKind::param, module_.params.size());
     if (random_.chance(50)) all(ItemKind::function, module_.functions.size());

@@ -22,7 +22,7 @@ using namespace trek::semantics;
 ElementFunction element_f64(Opcode opcode) {
 #define TREK_ROW(Id, ...) \
   case Opcode::Id:        \
-    return &Id##_loop<double>;
+    return &Id##Loop<double>::run;
 #define TREK_REAL TREK_ROW
 #define TREK_NUMBER TREK_ROW
 #define TREK_RELATION TREK_ROW

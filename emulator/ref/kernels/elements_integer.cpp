@@ -22,7 +22,7 @@ template <class T>
 ElementFunction element_of(Opcode opcode) {
 #define TREK_ROW(Id, ...) \
   case Opcode::Id:        \
-    return &Id##_loop<T>;
+    return &Id##Loop<T>::run;
 #define TREK_NUMBER TREK_ROW
 #define TREK_RELATION TREK_ROW
 #define TREK_INTEGER TREK_ROW
@@ -43,10 +43,10 @@ ElementFunction element_bool(Opcode opcode) {
 #define TREK_INTEGER(Id, ...)
 #define TREK_BITS(Id, ...) \
   case Opcode::Id:         \
-    return &Id##_loop<Bool>;
+    return &Id##Loop<Bool>::run;
 #define TREK_RELATION(Id, ...) \
   case Opcode::Id:             \
-    return &Id##_loop<uint8_t>;
+    return &Id##Loop<uint8_t>::run;
   switch (opcode) {
 #include "isa/semantics/elements.def"
     default:

@@ -127,6 +127,10 @@ TEST_CASE("embedded tests bind inputs and say what comes out") {
   CHECK(assembly.module.tests[0].expected.size() == 1);
   CHECK(assembly.module.tests[1].trap == isa::TrapCode::IndexOutOfRange);
   CHECK(codes(in_main("") + ".test \"t\" {\n@x = 1\n@x = 2\n}\n") == "redefined");
+  // A stream is given block by block.
+  const Assembly streamed =
+      assembled(".stream @s f32[2]\n" + in_main("") + ".test \"t\" {\n@s = {1, 2}\n@s = 3\n}\n");
+  CHECK(streamed.module.tests[0].given.size() == 2);
   CHECK(codes(in_main("") + ".test \"t\" {\nexpect @y = 1\nexpect trap explicit\n}\n") ==
         "structure");
   CHECK(codes(in_main("") + ".test \"t\" {\nexpect trap index-out-of-rang\n@q = 1\nexpect $p = "
@@ -151,9 +155,27 @@ TEST_CASE("a source is refused with one clear problem where it is hostile") {
   CHECK(codes(std::string(100000, '{')) == "unexpected-token");
   CHECK(codes(".state @a f32[1 << 62,1 << 62]\n.func main() {\n}\n") == "shape-limit");
   CHECK(codes(".data @a f32[1 << 40] = 1\n.func main() {\n}\n") == "data-shape");
+  CHECK(codes(".repeat I = 0 until 100 {\n.data @a{I} u8[1 << 26] = 1\n}\n.func main() {\n}\n")
+            .starts_with("data-shape"));
   std::string many = ".func main() {\n";
   for (int i = 0; i < 1000; ++i) many += "foo" + std::to_string(i) + "\n";
   CHECK(assemble_text("t", ".trek 1.0\n" + many + "}\n").problems.size() == 100);
+}
+
+TEST_CASE("a missing brace is reported, and not what follows from it") {
+  const std::string other = ".func other() {\n%a = rleu @x\n}\n";
+  // Of the loop, whose results and registers end where the text is cut.
+  CHECK(
+      codes(".input @x f32[4]\n.func main() {\n%r = loop $i = 0 until 3 carry %c = @x {\nyield %c\n"
+            "%c = copy %r\nemit \"c\", %c\n}\n" +
+            other) == "unclosed unknown-instruction");
+  CHECK(codes(".input @x f32[4]\n.func main() -> (f32[4]) {\n%c = relu @x, 1\n" + other) ==
+        "unclosed operand-count unknown-instruction");
+  // Names may be defined in what is not read.
+  CHECK(codes(".func main() {\ncall f()\nm\n}\n.macro m {\n.func f() {\n}\n") == "unclosed");
+  CHECK(codes(".func main() {\ncall f()\n}\n.include \"nowhere.trek\"\n") == "include-failed");
+  CHECK(codes(".test \"t\" {\nexpect @y = 1\n.output @y f32[2]\n.func main() {\n}\n") ==
+        "unclosed");
 }
 
 TEST_CASE("without debug sections the module says nothing of its source") {

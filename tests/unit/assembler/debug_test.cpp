@@ -50,17 +50,21 @@ TEST_CASE("comments belong to the instruction after them or before them on their
 }
 
 TEST_CASE("items keep the order of declarations, comments and blank lines") {
-  const Assembly assembly = assembled(
-      "; head\n\n\n.const A = 1 ; one\n.input @x f32[A]\n\n.func main() { ; begins\n}\n.test \"t\" "
-      "{\n}\n");
+  const Assembly assembly =
+      assemble_text("test.trek",
+                    "; before\n.trek 1.0 ; version\n; head\n\n\n.const A = 1 ; one\n.input @x "
+                    "f32[A]\n\n.func main() { ; begins\n}\n.test \"t\" "
+                    "{\n}\n");
   using Kind = isa::Debug::ItemKind;
   const auto& items = assembly.module.debug.items;
   std::vector<Kind> kinds;
   for (const auto& item : items) kinds.push_back(item.kind);
-  CHECK(kinds == std::vector{Kind::comment, Kind::blank, Kind::constant, Kind::tensor, Kind::blank,
-                             Kind::function, Kind::test});
-  CHECK(assembly.module.string(items[2].comment) == "; one");
-  CHECK(assembly.module.string(items[5].comment) == "; begins");
+  CHECK(kinds == std::vector{Kind::comment, Kind::version, Kind::comment, Kind::blank,
+                             Kind::constant, Kind::tensor, Kind::blank, Kind::function,
+                             Kind::test});
+  CHECK(assembly.module.string(items[1].comment) == "; version");
+  CHECK(assembly.module.string(items[4].comment) == "; one");
+  CHECK(assembly.module.string(items[7].comment) == "; begins");
 }
 
 TEST_CASE("every instruction has its place") {

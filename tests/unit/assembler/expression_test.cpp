@@ -27,6 +27,15 @@ TEST_CASE("a remainder needs no blanks, not even before a name") {
   CHECK(isa::constant_integer(assembly.module.constants[assembly.module.params[0].value]) == 3);
 }
 
+TEST_CASE("a remainder of reals is exact and has the sign of the divisor") {
+  CHECK(real_of("5.5 % 2.0") == 1.5);
+  CHECK(real_of("-5.5 % 2.0") == 0.5);
+  CHECK(real_of("5.5 % -2.0") == -0.5);
+  CHECK(real_of("1e300 % 7.0") == std::fmod(1e300, 7.0));  // the quotient has no digit to round
+  CHECK(real_of("0.3 % 0.1") == std::fmod(0.3, 0.1));
+  CHECK(std::isnan(real_of("1.0 % 0.0")));
+}
+
 TEST_CASE("functions and names of expressions give their values") {
   CHECK(integer_of("min(3, 1, 2)") == 1);
   CHECK(real_of("max(1, 2.5)") == 2.5);
@@ -90,6 +99,9 @@ TEST_CASE("constants of the command line stand above those of the source") {
   CHECK(isa::constant_integer(assembly.module.constants[assembly.module.params[0].value]) == 15);
   REQUIRE(assembly.module.debug.constants.size() == 1);
   CHECK(assembly.module.string(assembly.module.debug.constants[0].text) == "3");
+  CHECK(codes(".func main() {\n}\n", options) == "unknown-name unknown-name");
+  // A definition that went wrong is a definition all the same.
+  CHECK(codes(".const N = 1 +\n.const M = N\n.func main() {\n}\n", options) == "unexpected-token");
   options.defines = {{"N", "1 +"}};
   CHECK(codes(".func main() {\n}\n", options) == "constant-expression");
   options.defines = {{"f32", "1"}};

@@ -123,6 +123,6 @@ TEST_CASE("the search for a block's end stops at a line that cannot be in it") {
   Lexer lexer(text, {0, 0, static_cast<uint32_t>(text.size()), 1, 0});
   lexer.next();
   TextSpan body;
-  CHECK_FALSE(lexer.skip_block(body, ".func"));
+  CHECK_FALSE(lexer.skip_block(body, true));
   CHECK(lexer.next().text == "func");
 }

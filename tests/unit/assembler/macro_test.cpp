@@ -106,6 +106,11 @@ TEST_CASE("declarations and functions may come from macros") {
 TEST_CASE("expansion ends at its limits with one problem") {
   CHECK(codes(".macro m {\nm\n}\n" + in_main("m")) == "expansion-limit");
   CHECK(codes(".macro a {\nb\nb\n}\n.macro b {\na\na\n}\n" + in_main("a")) == "expansion-limit");
+  CHECK(codes(in_main(".repeat I = 0 until 1 << 62 {\n%a = copy @x\n}")) == "expansion-limit");
+  CHECK(codes(".repeat I = 0 until 1 << 62 {\n}\n" + in_main("")) == "expansion-limit");
+  CHECK(codes(".macro deep X {\n%a = add {X}, {X}\n.repeat I = 0 until 1 << 40 {\ninner {X}\n}\n}\n"
+              ".macro inner X {\n%b = copy {X}\n}\n" +
+              in_main("deep @x")) == "expansion-limit");
   std::string doubling = ".macro m0 X {\n}\n";
   for (int i = 1; i < 60; ++i)
     doubling += ".macro m" + std::to_string(i) + " X {\nm" + std::to_string(i - 1) + " X+X\n}\n";

@@ -3,7 +3,10 @@
 #include <iterator>
 
 #include <catch2/catch.hpp>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include "assembler/data/new_file.h"
 #include "tests/unit/data/scratch.h"
 
 namespace trek {
@@ -71,8 +74,11 @@ TEST_CASE("writing through a link changes what it points to") {
   CHECK(contents(scratch / "a") == "new");
 }
 
-TEST_CASE("a full disk is reported") {
-  CHECK(write_file("/dev/full", bytes_of("x")).size() == 1);
+TEST_CASE("a full disk is reported as a failed write") {
+  const isa::Problems full = write_file("/dev/full", bytes_of("x"));
+  REQUIRE(full.size() == 1);
+  CHECK(isa::code(full[0].code) == "output-unwritable");
+  CHECK(full[0].message == "cannot write '/dev/full': No space left on device");
   CHECK(write_npy("/dev/full", DType::u8, {1}, bytes_of("x")).size() == 1);
   CHECK(write_safetensors("/dev/full", {}).size() == 1);
 }
@@ -82,6 +88,42 @@ TEST_CASE("a place that cannot be written is named, and what is there stays") {
   CHECK(write_file(scratch / "no/such/folder", bytes_of("x")).size() == 1);
   CHECK(write_file(scratch.folder(), bytes_of("x")).size() == 1);
   CHECK(files_in(scratch.folder()) == 0);
+}
+
+TEST_CASE("a new file has no name until it is complete, and then takes the old one's place") {
+  const Scratch scratch;
+  for (const std::string_view before : {"", "old"}) {
+    if (!before.empty()) REQUIRE(write_file(scratch / "a", bytes_of(before)).empty());
+    const size_t files = files_in(scratch.folder());
+    {
+      const NewFile dropped(scratch / "a");
+      REQUIRE(dropped.is_open());
+      CHECK(files_in(scratch.folder()) == files);
+    }
+    CHECK(files_in(scratch.folder()) == files);
+    CHECK(contents(scratch / "a") == before);
+    NewFile kept(scratch / "a");
+    REQUIRE(write(kept.descriptor(), "new", 3) == 3);
+    REQUIRE(kept.commit());
+    CHECK(contents(scratch / "a") == "new");
+    CHECK(files_in(scratch.folder()) == 1);
+    std::filesystem::remove(scratch / "a");
+  }
+}
+
+TEST_CASE("a stream of our own is written where it stands") {
+  const Scratch scratch;
+  const int file = ::open((scratch / "a").c_str(), O_WRONLY | O_CREAT, 0600);
+  REQUIRE(file >= 0);
+  REQUIRE(write(file, "one ", 4) == 4);
+  REQUIRE(write_file("/dev/fd/" + std::to_string(file), bytes_of("two")).empty());
+  REQUIRE(write_file("/proc/self/fd/" + std::to_string(file), bytes_of(" three")).empty());
+  ::close(file);
+  CHECK(contents(scratch / "a") == "one two three");
+  CHECK(write_file("/dev/fd/" + std::to_string(file), bytes_of("x")).size() == 1);  // closed
+  CHECK(own_descriptor("/dev/stdout") == 1);
+  CHECK(own_descriptor("/dev/fd/1x") == -1);
+  CHECK(own_descriptor("/dev/null") == -1);
 }
 
 }  // namespace

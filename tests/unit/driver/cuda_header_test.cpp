@@ -77,6 +77,7 @@ static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, att
 static_assert(offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
 
 static_assert(same(kCudaSuccess, CUDA_SUCCESS));
+static_assert(same(kCudaErrorNotReady, CUDA_ERROR_NOT_READY));
 static_assert(same(kStreamNonBlocking, CU_STREAM_NON_BLOCKING));
 static_assert(same(kHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE));
 static_assert(same(kHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP));

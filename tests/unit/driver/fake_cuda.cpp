@@ -113,6 +113,7 @@ CuResult cuCtxSetCurrent(CuContext) { return called("cuCtxSetCurrent"); }
 CuResult cuStreamCreate(CuStream* stream, unsigned) { return give("cuStreamCreate", stream); }
 CuResult cuStreamDestroy_v2(CuStream stream) { return take_back("cuStreamDestroy_v2", stream); }
 CuResult cuStreamSynchronize(CuStream) { return called("cuStreamSynchronize"); }
+CuResult cuStreamQuery(CuStream) { return called("cuStreamQuery"); }
 CuResult cuStreamWaitEvent(CuStream, CuEvent, unsigned) { return called("cuStreamWaitEvent"); }
 CuResult cuEventCreate(CuEvent* event, unsigned) { return give("cuEventCreate", event); }
 CuResult cuEventDestroy_v2(CuEvent event) { return take_back("cuEventDestroy_v2", event); }

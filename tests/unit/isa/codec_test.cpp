@@ -70,6 +70,7 @@ Module full_module() {
   debug.sources = {"; text\n"};
   debug.constants = {{text("N"), text("1 + 2")}};
   debug.items = {{Debug::ItemKind::comment, text("; a comment"), 0},
+                 {Debug::ItemKind::version, 0, text("; the first")},
                  {Debug::ItemKind::blank, 0, 0},
                  {Debug::ItemKind::constant, 0, text("; three")}};
   debug.comments = {{1, 0, false, text("; the loop")}, {1, 1, true, text("; sums")}};
@@ -95,7 +96,7 @@ TEST_CASE("a module with every section comes back from its bytes") {
   CHECK(debug.files == std::vector<std::string>{"a.trek"});
   CHECK(debug.sources == std::vector<std::string>{"; text\n"});
   CHECK(read->strings[debug.constants[0].text] == "1 + 2");
-  CHECK(read->strings[debug.items[2].comment] == "; three");
+  CHECK(read->strings[debug.items[3].comment] == "; three");
   CHECK(read->strings[debug.comments[1].text] == "; sums");
   CHECK(read->strings[debug.spellings[1].text] == "N");
   CHECK(read->externals[0].hash_high == 2);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include <xxhash.h>
@@ -22,7 +23,23 @@ struct TkbFile {
   format::Header header{};
   std::vector<Section> sections;
 
-  explicit TkbFile(const Bytes& file) {
+  // Whether the file has a header and a table whose entries lie in it, so that it can be taken apart.
+  static bool has_parts(std::span<const std::byte> file) {
+    format::Header header{};
+    if (file.size() < sizeof header) return false;
+    std::memcpy(&header, file.data(), sizeof header);
+    const size_t room = (file.size() - sizeof header) / sizeof(format::SectionEntry);
+    if (header.sections > room) return false;
+    for (uint32_t i = 0; i < header.sections; ++i) {
+      format::SectionEntry entry{};
+      std::memcpy(&entry, file.data() + sizeof header + i * sizeof entry, sizeof entry);
+      if (entry.offset > file.size() || entry.size > file.size() - entry.offset) return false;
+      if (entry.alignment > format::kMaxAlignment) return false;
+    }
+    return true;
+  }
+
+  explicit TkbFile(std::span<const std::byte> file) {
     std::memcpy(&header, file.data(), sizeof header);
     for (uint32_t i = 0; i < header.sections; ++i) {
       format::SectionEntry entry{};

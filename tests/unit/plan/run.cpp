@@ -98,14 +98,19 @@ Outcome run(const isa::Module& module, const Plan& plan, uint64_t order_seed, co
       block[i] = static_cast<std::byte>((i + static_cast<size_t>(blocks)) % 3 == 0);
     return true;
   };
-  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes));
+  int64_t arena_bytes = plan.arena_bytes;
+  if (given.prepare) given.prepare(plan, options, arena_bytes);
+  std::vector<std::byte> arena(static_cast<size_t>(arena_bytes));
   initialise(module, plan, arena);
   auto first = link(module, plan.device, {true, true});
   REQUIRE(first.ok());
   REQUIRE(errors_of(*first).empty());
-  std::vector<std::byte> first_arena(static_cast<size_t>(first->arena_bytes));
+  InterpretOptions first_options = options;
+  int64_t first_bytes = first->arena_bytes;
+  if (given.prepare) given.prepare(*first, first_options, first_bytes);
+  std::vector<std::byte> first_arena(static_cast<size_t>(first_bytes));
   initialise(module, *first, first_arena);
-  const Interpreted initial = interpret(*first, first_arena, options);
+  const Interpreted initial = interpret(*first, first_arena, first_options);
   REQUIRE(initial.failure.empty());
   for (uint32_t i = 0; i < module.tensors.size(); ++i) {
     const auto from = tensor_bytes(*first, first_arena, i);

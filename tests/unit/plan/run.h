@@ -2,6 +2,7 @@
 // compared.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ struct Given {
   int blocks = 3;
   std::map<uint32_t, std::vector<std::byte>> tensors;
   std::map<uint32_t, std::vector<std::byte>> params;
+  // Changes how each plan is interpreted; `arena_bytes` may grow.
+  std::function<void(const Plan& plan, InterpretOptions& options, int64_t& arena_bytes)> prepare;
 };
 
 // Initialises as the module says, through its own initialisers' plan, and runs main.

@@ -1,0 +1,98 @@
+// What runs a unit: a block of threads with memory that they share. On the device a block is part of the
+// resident kernel; on a host it is one thread, or several real ones where tests look for races. Units are
+// written against this header alone, so they are one source for both.
+//
+// A unit is a function that all threads of a block enter together. Work is dealt out by
+// `for (i = block.thread; i < n; i += block.threads)`, so any number of threads gives the same bits, and
+// what one thread writes another reads only after a sync.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDA__
+#define TREK_ON_DEVICE __attribute__((device))
+#else
+#define TREK_ON_DEVICE
+#include <atomic>
+#endif
+
+// A function of the units. Device code is one translation unit, so nothing is left to a linker.
+#define TREK_UNIT TREK_ON_DEVICE static inline
+// One that is called and not copied into its callers: what is large, or called from several units.
+#define TREK_UNIT_CALL TREK_ON_DEVICE __attribute__((unused, noinline)) static
+
+// Before a loop that is to stay one: what is rare must not take room.
+#ifdef __clang__
+#define TREK_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define TREK_ROLLED
+#endif
+
+namespace trek::device {
+
+// Threads that take part in units on the device, and the bytes they share there.
+inline constexpr uint32_t kBlockThreads = 256;
+inline constexpr uint32_t kSharedBytes = 192 * 1024;
+inline constexpr uint32_t kMaxBlockThreads = 256;  // of a host's block too
+
+struct Block {
+  uint32_t thread = 0;
+  uint32_t threads = 1;         // 1 ... kMaxBlockThreads
+  std::byte* shared = nullptr;  // 16-byte aligned; its bytes are not defined at the start of a unit
+  uint32_t shared_bytes = 0;    // at least kSharedBytes
+#ifdef __CUDA__
+  // The named barrier 1, of kBlockThreads threads: the other warps of the kernel do not take part.
+  TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+#else
+  void (*barrier)(void*) = nullptr;  // of a block with more than one thread
+  void* barrier_of = nullptr;
+  void sync() const {
+    if (barrier != nullptr) barrier(barrier_of);
+  }
+#endif
+};
+
+// A guest fault: the lowest element holds. `value` and `extra` say what was met, for the host's words:
+//   index-out-of-range   the index, and the axis of a box (slice, update, load, store) or the size of the
+//                        axis (gather, scatter, one_hot, losses)
+//   divide-by-zero       nothing
+//   not-finite           the element as bits of an f64
+//   invalid-argument     the step as it is; the probability as bits of an f64
+struct Fault {
+  uint32_t code;    // isa::TrapCode; 0: none
+  int64_t element;  // row-major, in the tensor that the instruction's trap speaks of; -1: none
+  int64_t value;
+  int64_t extra;
+};
+
+// What is outside of the node: the arena that its offsets are of, the host's random seed, and the values
+// of the loop counters that it reads, in the order of Described::counter_regions.
+struct Environment {
+  std::byte* arena = nullptr;
+  uint64_t seed = 0;
+  const int64_t* counters = nullptr;
+};
+
+// Lowers *to to value, whoever else does so at the same time.
+TREK_UNIT void lower_to(int64_t* to, int64_t value) {
+#ifdef __CUDA__
+  asm volatile("red.min.s64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+#else
+  std::atomic_ref<int64_t> at(*to);
+  int64_t seen = at.load(std::memory_order_relaxed);
+  while (value < seen && !at.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+#endif
+}
+
+// Adds to a count that several threads raise.
+TREK_UNIT void raise_by(uint32_t* to, uint32_t value) {
+#ifdef __CUDA__
+  asm volatile("red.add.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+#else
+  std::atomic_ref<uint32_t>(*to).fetch_add(value, std::memory_order_relaxed);
+#endif
+}
+
+}  // namespace trek::device

@@ -1,0 +1,727 @@
+// What each unit wants in its descriptor: one function per kind, and the switch that gives every instruction
+// of ops.def its unit.
+#include "emulator/device/describe.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "emulator/device/element.h"
+#include "emulator/device/order.h"
+#include "emulator/device/record.h"
+#include "emulator/plan/geometry.h"
+
+namespace trek::device {
+
+using isa::Shape;
+using isa::Type;
+using plan::Attribute;
+using Input = Draft::Input;
+
+namespace {
+
+// No default: an instruction without a unit does not build. Pointwise rows come from their table.
+Kind kind_of(Opcode opcode) {
+  switch (opcode) {
+#define TREK_ROW(Id, ...) case Opcode::Id:
+#define TREK_REAL TREK_ROW
+#define TREK_NUMBER TREK_ROW
+#define TREK_INTEGER TREK_ROW
+#define TREK_BITS TREK_ROW
+#define TREK_RELATION TREK_ROW
+#include "isa/semantics/elements.def"
+#undef TREK_REAL
+#undef TREK_NUMBER
+#undef TREK_INTEGER
+#undef TREK_BITS
+#undef TREK_RELATION
+#undef TREK_ROW
+    case Opcode::Copy:
+    case Opcode::Cast:
+    case Opcode::Where:
+      return Kind::program;
+    case Opcode::Reshape:
+    case Opcode::Permute:
+    case Opcode::Slice:
+    case Opcode::Broadcast:
+      return Kind::move;
+    case Opcode::Fill:
+      return Kind::fill;
+    case Opcode::Iota:
+      return Kind::iota;
+    case Opcode::Concat:
+      return Kind::concat;
+    case Opcode::Pad:
+      return Kind::pad;
+    case Opcode::Gather:
+      return Kind::gather;
+    case Opcode::OneHot:
+      return Kind::one_hot;
+    case Opcode::Update:
+      return Kind::update;
+    case Opcode::Scatter:
+    case Opcode::ScatterAdd:
+      return Kind::scatter;
+    case Opcode::Sum:
+    case Opcode::Mean:
+    case Opcode::Max:
+    case Opcode::Min:
+    case Opcode::Prod:
+    case Opcode::Norm2:
+      return Kind::reduce;
+    case Opcode::Argmax:
+    case Opcode::Argmin:
+      return Kind::arg;
+    case Opcode::Cumsum:
+      return Kind::cumsum;
+    case Opcode::Sort:
+    case Opcode::Argsort:
+    case Opcode::TopK:
+      return Kind::order;
+    case Opcode::Matmul:
+      return Kind::matrix;
+    case Opcode::Softmax:
+    case Opcode::LogSoftmax:
+    case Opcode::SoftmaxGrad:
+    case Opcode::LogSoftmaxGrad:
+      return Kind::softmax;
+    case Opcode::CrossEntropy:
+    case Opcode::CrossEntropyGrad:
+    case Opcode::CrossEntropyWithGrad:
+      return Kind::cross_entropy;
+    case Opcode::Sgd:
+    case Opcode::SgdMomentum:
+    case Opcode::Adam:
+    case Opcode::Adamw:
+    case Opcode::Rmsprop:
+      return Kind::optimizer;
+    case Opcode::ClipNorm:
+      return Kind::clip;
+    case Opcode::Uniform:
+    case Opcode::Normal:
+    case Opcode::Bernoulli:
+      return Kind::random;
+    case Opcode::Permutation:
+      return Kind::permutation;
+    case Opcode::Dropout:
+    case Opcode::DropoutGrad:
+      return Kind::dropout;
+    case Opcode::Load:
+    case Opcode::Store:
+      return Kind::exchange;
+    case Opcode::AssertFinite:
+      return Kind::assert_finite;
+    case Opcode::Trap:
+      return Kind::trap;
+    case Opcode::Loop:
+    case Opcode::While:
+    case Opcode::Test:
+    case Opcode::If:
+    case Opcode::Else:
+    case Opcode::Yield:
+    case Opcode::Call:
+    case Opcode::Return:
+    case Opcode::Emit:
+    case Opcode::Next:
+      return Kind::engine;
+  }
+  return Kind::engine;
+}
+
+int64_t product(const Shape& shape, int first, int end) {
+  int64_t all = 1;
+  for (int i = first; i < end; ++i) all *= shape[i];
+  return all;
+}
+
+class Describer {
+ public:
+  Describer(const plan::Plan& plan, uint32_t index)
+      : plan_(plan), of_(plan.nodes[index]), record_(plan, of_), node_(record_.node) {}
+  Described run();
+
+ private:
+  const Type& type(size_t i) const { return of_.operand_types[i]; }
+  const Type& result_type(size_t i) const { return plan_.view(of_.results[i]).type; }
+  DType main_type() const { return of_.main_type.dtype; }
+  int axis_in(const Shape& shape) const;
+  int64_t integer(std::string_view name) const;
+
+  void own_operands();
+  void programs(const std::vector<Draft>& fetch, const std::vector<Draft>& deliver, DType main);
+  Draft plain(size_t operand);
+  Draft fetch_source();
+  Draft converted(DType from, DType to);
+  Draft tail(DType from);
+
+  void describe_program();
+  void describe_move();
+  void describe_box(const Shape& shape, const Shape& size, bool strided);
+  void describe_axis(const Shape& shape);
+  void describe_concat();
+  void describe_pad();
+  void describe_filling();
+  void describe_update();
+  void describe_lines();
+  void describe_reduction();
+  void describe_softmax();
+  void describe_cross_entropy();
+  void describe_order();
+  void describe_matrix();
+  void describe_optimizer();
+  void describe_random();
+  void describe_exchange();
+
+  const plan::Plan& plan_;
+  const plan::Node& of_;
+  Record record_;
+  Node& node_;
+  int64_t scratch_ = 0;  // of all tasks
+};
+
+int Describer::axis_in(const Shape& shape) const {
+  const int64_t axis = integer("axis");
+  return static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
+}
+
+int64_t Describer::integer(std::string_view name) const {
+  const Attribute& given = plan::attribute(of_, name);
+  if (given.given) return plan::static_integer(plan_, given.items[0]);
+  const isa::OpInfo& op = isa::info(of_.opcode);
+  return static_cast<int64_t>(op.attributes[static_cast<size_t>(op.attribute(name))].fallback);
+}
+
+void Describer::own_operands() {
+  for (size_t i = 0; i < of_.own_operands; ++i)
+    record_.operand(of_.operands[i], of_.operand_types[i], {0, 0, Map::same});
+  node_.operands = static_cast<uint16_t>(of_.own_operands);
+  for (uint32_t view : of_.results) record_.result(view);
+}
+
+// All programs of a node have one form, because they share what is staged.
+void Describer::programs(const std::vector<Draft>& fetch, const std::vector<Draft>& deliver,
+                         DType main) {
+  bool narrow = size_of(main) <= 4;
+  for (const Draft& draft : fetch) narrow = narrow && record_.fits_narrow(draft, main);
+  for (const Draft& draft : deliver) narrow = narrow && record_.fits_narrow(draft, main);
+  for (size_t i = 0; i < fetch.size(); ++i) node_.fetch[i] = record_.program(fetch[i], narrow);
+  for (size_t i = 0; i < deliver.size(); ++i)
+    node_.deliver[i] = record_.program(deliver[i], narrow);
+}
+
+// An own operand as it lies.
+Draft Describer::plain(size_t operand) {
+  Draft draft;
+  draft.result = {Input::Kind::operand, static_cast<uint32_t>(operand)};
+  draft.dtype = type(operand).dtype;
+  return draft;
+}
+
+// Operand 0, or what the prologue makes of others.
+Draft Describer::fetch_source() {
+  if (of_.prologue.empty()) return plain(0);
+  Draft draft;
+  record_.append(draft, of_.prologue, type(0).shape, {});
+  return draft;
+}
+
+// The main value, converted.
+Draft Describer::converted(DType from, DType to) {
+  Draft draft;
+  draft.dtype = to;
+  if (from == to) {
+    draft.result = {Input::Kind::main, 0};
+    return draft;
+  }
+  Draft::Step step;
+  step.opcode = Opcode::Cast;
+  step.from = from;
+  step.to = to;
+  step.inputs[0] = {Input::Kind::main, 0};
+  draft.steps.push_back(step);
+  draft.result = {Input::Kind::step, 0};
+  return draft;
+}
+
+// From the main value of result 0, which is a `from`, through its own type and the node's chain.
+Draft Describer::tail(DType from) {
+  Draft draft = converted(from, main_type());
+  const Input main = draft.result;
+  record_.append(draft, of_.chain, result_type(0).shape, main);
+  return draft;
+}
+
+// ---- pointwise -----------------------------------------------------------------------------------
+
+void Describer::describe_program() {
+  node_.kind = static_cast<uint8_t>(Kind::program);
+  const Type& result = result_type(0);
+  Draft draft;
+  record_.append(draft, of_.chain, result.shape, {});
+  node_.is_scalar = result.scalar ? 1 : 0;
+  node_.whole = result.scalar ? 1 : result.elements();
+  programs({}, {draft}, DType::boolean);
+}
+
+// ---- moves ---------------------------------------------------------------------------------------
+
+// The attribute `at`: where a box of `size` stands in a tensor of `shape`.
+void Describer::describe_box(const Shape& shape, const Shape& size, bool strided) {
+  const Dimensions dimensions = dimensions_of(shape);
+  const Attribute& at = plan::attribute(of_, "at");
+  const Attribute& stride = plan::attribute(of_, "stride");
+  node_.move.rank = static_cast<uint16_t>(shape.rank());
+  for (const Dimension& dimension : dimensions) record_.number(dimension.stride);
+  for (int i = 0; i < shape.rank(); ++i) {
+    const auto axis = static_cast<size_t>(i);
+    const int64_t apart = strided ? plan::static_integer(plan_, stride.items[axis]) : 1;
+    const int64_t span = size[i] == 0 ? 0 : (size[i] - 1) * apart + 1;
+    record_.number(shape[i] - span);
+    record_.attribute(record_.scalar(at.items[axis], DType::i64));
+  }
+}
+
+void Describer::describe_move() {
+  const Shape& from = type(0).shape;
+  const Shape& to = result_type(0).shape;
+  const Dimensions own = dimensions_of(from);
+  Dimensions map = dimensions_of(to);
+  switch (of_.opcode) {
+    case Opcode::Permute: {
+      const Attribute& axes = plan::attribute(of_, "axes");
+      for (size_t i = 0; i < map.size(); ++i) {
+        const int64_t axis = plan::static_integer(plan_, axes.items[i]);
+        map[i].stride = own[static_cast<size_t>(axis < 0 ? axis + from.rank() : axis)].stride;
+      }
+      break;
+    }
+    case Opcode::Broadcast:
+      map = broadcast(to, from);
+      break;
+    case Opcode::Slice: {
+      const Attribute& stride = plan::attribute(of_, "stride");
+      describe_box(from, to, stride.given);
+      for (size_t i = 0; i < map.size(); ++i)
+        map[i].stride =
+            own[i].stride * (stride.given ? plan::static_integer(plan_, stride.items[i]) : 1);
+      break;
+    }
+    default:
+      break;  // a reshape
+  }
+  node_.move.map = record_.map(map);
+  node_.whole = result_type(0).elements();
+}
+
+// [outer, size, inner] around the attribute `axis` of a tensor.
+void Describer::describe_axis(const Shape& shape) {
+  const int axis = axis_in(shape);
+  node_.move.outer = product(shape, 0, axis);
+  node_.move.size = shape[axis];
+  node_.move.inner = product(shape, axis + 1, shape.rank());
+}
+
+void Describer::describe_concat() {
+  describe_axis(result_type(0).shape);
+  const int axis = axis_in(result_type(0).shape);
+  int64_t end = 0;
+  for (size_t i = 0; i < of_.own_operands; ++i) record_.number(end += type(i).shape[axis]);
+}
+
+void Describer::describe_pad() {
+  const Shape& from = type(0).shape;
+  const Dimensions own = dimensions_of(from);
+  Dimensions map = dimensions_of(result_type(0).shape);
+  for (size_t i = 0; i < map.size(); ++i) map[i].stride = own[i].stride;
+  node_.move.map = record_.axes(map);
+  node_.move.rank = static_cast<uint16_t>(from.rank());
+  const Attribute& low = plan::attribute(of_, "low");
+  for (int i = 0; i < from.rank(); ++i)
+    record_.number(plan::static_integer(plan_, low.items[static_cast<size_t>(i)]));
+  for (int i = 0; i < from.rank(); ++i) record_.number(from[i]);
+  const Attribute& value = plan::attribute(of_, "value");
+  uint64_t raw = 0;
+  if (value.given) {
+    const isa::Constant& constant = plan_.constants[value.items[0].index];
+    std::byte bytes[8] = {};
+    store64(bytes, type(0).dtype, 0, cast(constant.dtype, type(0).dtype, register_form(constant)));
+    raw = read<uint64_t>(bytes, 0);
+  }
+  record_.attribute(record_.constant(DType::u64, raw));
+}
+
+// fill, iota, one_hot.
+void Describer::describe_filling() {
+  const Type& result = result_type(0);
+  node_.whole = result.elements();
+  switch (of_.opcode) {
+    case Opcode::Fill:
+      return record_.attribute(record_.scalar(of_.operands[0], result.dtype));
+    case Opcode::Iota:
+      describe_axis(result.shape);
+      record_.attribute(record_.constant(DType::i64, static_cast<uint64_t>(integer("start"))));
+      return record_.attribute(
+          record_.constant(DType::i64, static_cast<uint64_t>(integer("step"))));
+    default:
+      node_.move.size = integer("depth");
+      node_.move.count = type(0).elements();
+      return record_.attribute(
+          record_.constant(result.dtype, cast(DType::boolean, result.dtype, 1)));
+  }
+}
+
+// update, scatter, scatter.add.
+void Describer::describe_update() {
+  const Shape& x = type(0).shape;
+  node_.move.in_place =
+      plan_.view(of_.results[0]).buffer == plan_.view(of_.operands[0].index).buffer ? 1 : 0;
+  if (of_.opcode != Opcode::Update) {
+    describe_axis(x);
+    node_.move.count = type(1).elements();
+    return;
+  }
+  const Shape& y = type(1).shape;
+  describe_box(x, y, false);
+  Dimensions map = dimensions_of(x);
+  for (size_t i = 0; i < map.size(); ++i) map[i].size = y[static_cast<int>(i)];
+  node_.move.map = record_.map(map);
+}
+
+// ---- lines ---------------------------------------------------------------------------------------
+
+Dimensions dimensions_of(const std::vector<plan::Lines::Axis>& axes) {
+  Dimensions dimensions;
+  for (const plan::Lines::Axis& axis : axes) dimensions.push_back({axis.size, axis.stride});
+  return dimensions;
+}
+
+void Describer::describe_lines() {
+  const std::vector<int64_t> axes = plan::axes_of(plan_, of_);
+  const plan::Lines lines = plan::lines_of(type(0).shape, axes);
+  node_.lines.lines = lines.lines;
+  node_.lines.n = lines.n;
+  node_.lines.kept = record_.map(dimensions_of(lines.kept));
+  node_.lines.along = record_.map(dimensions_of(lines.along));
+  node_.lines.kept_n = lines.n;
+  int64_t stride = 1;
+  for (const plan::Lines::Axis& axis : lines.along)
+    if (axis.size != 1) stride = axis.stride;
+  node_.lines.across = stride != 1 ? 1 : 0;
+  node_.whole = lines.lines;
+}
+
+// The type in which lines are worked on: the compute type, or the widest integer of the kind.
+DType line_type(DType type) {
+  switch (form_of(type)) {
+    case Form::real32:
+      return DType::f32;
+    case Form::real64:
+      return DType::f64;
+    case Form::sint:
+      return DType::i64;
+    case Form::uint:
+      break;
+  }
+  return DType::u64;
+}
+
+// reduce, arg, cumsum.
+void Describer::describe_reduction() {
+  describe_lines();
+  const DType compute = line_type(type(0).dtype);
+  node_.compute = static_cast<uint8_t>(compute);
+  const Draft fetch = fetch_source();
+  if (static_cast<Kind>(node_.kind) != Kind::arg)
+    return programs({fetch}, {tail(compute)}, compute);
+  // Its elements and its results have different forms.
+  node_.fetch[0] =
+      record_.program(fetch, compute == DType::f32 && record_.fits_narrow(fetch, compute));
+  node_.deliver[0] = record_.program(tail(DType::i64), false);
+}
+
+void Describer::describe_softmax() {
+  describe_lines();
+  const DType compute = isa::compute_type(type(0).dtype);
+  node_.compute = static_cast<uint8_t>(compute);
+  std::vector<Draft> fetch{fetch_source()};
+  if (of_.own_operands > 1) fetch.push_back(plain(1));
+  programs(fetch, {tail(compute)}, compute);
+}
+
+void Describer::describe_cross_entropy() {
+  const bool only_gradient = of_.opcode == Opcode::CrossEntropyGrad;
+  const size_t logits = only_gradient ? 1 : 0;
+  const Shape& shape = type(logits).shape;
+  const int64_t classes = shape[shape.rank() - 1];
+  const int64_t rows = type(logits + 1).elements();
+  const DType compute = isa::compute_type(type(logits).dtype);
+  node_.type = static_cast<uint8_t>(type(logits).dtype);
+  node_.compute = static_cast<uint8_t>(compute);
+  const Attribute& reduction = plan::attribute(of_, "reduction");
+  node_.flag = reduction.given ? static_cast<uint8_t>(reduction.items[0].index) : 0;
+  node_.lines.lines = rows;
+  node_.lines.n = classes;
+  node_.lines.kept_n = classes;
+  node_.lines.kept = record_.map({{rows, classes}});
+  node_.lines.along = record_.map({{classes, 1}});
+  node_.whole = rows;
+  const Draft out = converted(compute, type(logits).dtype);
+  programs({plain(logits)}, {out, out}, compute);
+  if (!only_gradient) scratch_ = node_.scratch_bytes = rows * size_of(compute);
+}
+
+void Describer::describe_order() {
+  const uint32_t bits = form_of(static_cast<DType>(node_.type)) == Form::real32
+                            ? 32
+                            : 8 * size_of(static_cast<DType>(node_.type));
+  node_.order.key_bits = static_cast<uint8_t>(bits);
+  int64_t n = 0;
+  if (of_.opcode == Opcode::Permutation) {
+    n = node_.whole = result_type(0).elements();
+    record_.index_attribute("key");
+    record_.index_attribute("offset");
+    node_.order.tile = 0;
+    scratch_ = node_.scratch_bytes = order_scratch(n);
+  } else {
+    describe_lines();
+    n = node_.lines.n;
+    const plan::Lines results = plan::lines_of(result_type(0).shape, plan::axes_of(plan_, of_));
+    node_.lines.kept_n = results.n;
+    node_.lines.result_kept = record_.map(dimensions_of(results.kept));
+    node_.lines.result_along = record_.map(dimensions_of(results.along));
+    const bool top = of_.opcode == Opcode::TopK;
+    node_.order.descending =
+        (top ? !plan::flag(of_, "smallest") : plan::flag(of_, "descending")) ? 1 : 0;
+    // A place for each line: tasks need not know how others were cut.
+    node_.order.tile = node_.order.block = 1;
+    node_.scratch_bytes = order_scratch(n);
+    if (of_.tasks == 1) node_.order.tile = 0;
+    scratch_ = node_.scratch_bytes * (of_.tasks == 1 ? 1 : node_.lines.lines);
+  }
+  if (n > int64_t{UINT32_MAX})
+    record_.refusal = fmt::format("{} of a line of {} elements", isa::info(of_.opcode).mnemonic, n);
+}
+
+// ---- matrix --------------------------------------------------------------------------------------
+
+void Describer::describe_matrix() {
+  const plan::MatrixShape shape = plan::matrix_shape(of_);
+  const plan::MatrixTiles tiles = plan::matrix_tiles(plan_.device, shape);
+  const Shape& a = type(0).shape;
+  const Shape& b = type(1).shape;
+  const Shape& out = of_.main_type.shape;
+  Matrix& to = node_.matrix;
+  to.m = shape.m;
+  to.n = shape.n;
+  to.k = shape.k;
+  to.tile_rows = tiles.rows;
+  to.tile_columns = tiles.columns;
+  to.down = tiles.down;
+  to.across = tiles.across;
+  to.a_row = shape.ta ? 1 : shape.k;
+  to.a_k = shape.ta ? shape.m : 1;
+  to.b_column = shape.tb ? shape.k : 1;
+  to.b_k = shape.tb ? 1 : shape.n;
+  to.a_matrix = shape.m * shape.k;
+  to.b_matrix = shape.n * shape.k;
+  const auto leading = [](const Shape& of) {
+    return Shape(of.dims().first(static_cast<size_t>(of.rank() - 2)));
+  };
+  to.a_batch = record_.map(broadcast(leading(out), leading(a)));
+  to.b_batch = record_.map(broadcast(leading(out), leading(b)));
+  to.result_rows = record_.map({{shape.batches * shape.m, shape.n}});
+  to.result_columns = record_.map({{shape.n, 1}});
+
+  const DType element = type(0).dtype;
+  const bool wide = size_of(element) == 8;
+  const DType accumulator =
+      isa::is_real(element) ? (wide ? DType::f64 : DType::f32) : (wide ? DType::i64 : DType::i32);
+  node_.compute = static_cast<uint8_t>(accumulator);
+  // scale, bias and tail as steps in the accumulator's type, then the conversion, then the chain.
+  Draft draft;
+  Input main{Input::Kind::main, 0};
+  const auto add = [&](Opcode opcode, DType to_type, Input second) {
+    Draft::Step step;
+    step.opcode = opcode;
+    step.from = accumulator;
+    step.to = to_type;
+    step.inputs[0] = main;
+    step.inputs[1] = second;
+    draft.steps.push_back(step);
+    main = {Input::Kind::step, static_cast<uint32_t>(draft.steps.size() - 1)};
+  };
+  const Attribute& scale = plan::attribute(of_, "scale");
+  if (scale.given)
+    add(Opcode::Mul, accumulator,
+        {Input::Kind::scalar, record_.scalar(scale.items[0], accumulator)});
+  if (of_.own_operands > 2 && of_.operands[2])
+    add(Opcode::Add, accumulator,
+        {Input::Kind::operand,
+         record_.operand(of_.operands[2], type(2), record_.map(broadcast(out, type(2).shape)))});
+  const Attribute& tail_of = plan::attribute(of_, "tail");
+  if (tail_of.given) {
+    plan::MicroStep step;
+    step.opcode = static_cast<Opcode>(tail_of.items[0].index);
+    step.from = step.to = accumulator;
+    step.inputs[0].from = plan::MicroStep::From::main;
+    record_.append(draft, {step}, out, main);
+    main = draft.result;
+  }
+  if (main_type() != accumulator) add(Opcode::Cast, main_type(), {});
+  draft.result = main;
+  draft.dtype = main_type();
+  record_.append(draft, of_.chain, result_type(0).shape, main);
+  programs({}, {draft}, accumulator);
+  node_.fetch[0].narrow = node_.deliver[0].narrow;  // the form of what is staged
+}
+
+// ---- training and random numbers -----------------------------------------------------------------
+
+void Describer::describe_optimizer() {
+  const DType compute = isa::compute_type(type(0).dtype);
+  node_.compute = static_cast<uint8_t>(compute);
+  node_.whole = type(0).elements();
+  if (of_.opcode == Opcode::ClipNorm) return record_.real_attribute("max", compute);
+  record_.real_attribute("lr", compute);
+  record_.real_attribute("weight_decay", compute);
+  switch (of_.opcode) {
+    case Opcode::SgdMomentum:
+      node_.flag = plan::flag(of_, "nesterov") ? 1 : 0;
+      return record_.real_attribute("momentum", compute);
+    case Opcode::Rmsprop:
+      record_.real_attribute("decay", compute);
+      return record_.real_attribute("eps", compute);
+    case Opcode::Adam:
+    case Opcode::Adamw:
+      record_.real_attribute("beta1", compute);
+      record_.real_attribute("beta2", compute);
+      record_.real_attribute("eps", compute);
+      return record_.index_attribute("step");
+    default:
+      return;
+  }
+}
+
+// uniform, normal, bernoulli, dropout and its gradient.
+void Describer::describe_random() {
+  const DType element = of_.own_operands > 0 ? type(0).dtype : main_type();
+  const DType compute = element == DType::f64 ? DType::f64 : DType::f32;
+  node_.compute = static_cast<uint8_t>(compute);
+  node_.whole = result_type(0).elements();
+  const bool drops = static_cast<Kind>(node_.kind) == Kind::dropout;
+  if (drops) record_.real_attribute("p", compute);
+  if (of_.opcode != Opcode::DropoutGrad) {
+    record_.index_attribute("key");
+    record_.index_attribute("offset");
+  }
+  if (drops) return;
+  switch (of_.opcode) {
+    case Opcode::Uniform:
+      record_.real_attribute("low", compute);
+      return record_.real_attribute("high", compute);
+    case Opcode::Normal:
+      record_.real_attribute("mean", compute);
+      return record_.real_attribute("std", compute);
+    default:
+      return record_.real_attribute("p", compute);
+  }
+}
+
+// ---- control -------------------------------------------------------------------------------------
+
+void Describer::describe_exchange() {
+  if (of_.opcode == Opcode::AssertFinite) {
+    node_.flag = type(0).scalar ? 1 : 0;
+    if (type(0).scalar) record_.attribute(record_.scalar(of_.operands[0], type(0).dtype));
+    return;
+  }
+  Shape one = type(0).shape;
+  for (int i = 0; i < one.rank(); ++i) one[i] = 1;
+  describe_box(type(0).shape, one, false);
+  if (of_.opcode == Opcode::Store)
+    record_.attribute(record_.scalar(of_.operands[1], type(0).dtype));
+}
+
+Described Describer::run() {
+  const bool is_chain = !of_.chain.empty() && main_type() == DType::none;
+  const Kind kind = is_chain ? Kind::program : kind_of(of_.opcode);
+  node_.opcode = static_cast<uint16_t>(of_.opcode);
+  node_.kind = static_cast<uint8_t>(kind);
+  node_.tiling = static_cast<uint8_t>(of_.tiling);
+  if (of_.own_operands > 0) node_.type = static_cast<uint8_t>(type(0).dtype);
+  if (!is_chain && !of_.results.empty()) node_.whole = result_type(0).elements();
+  if (kind == Kind::move || kind == Kind::concat || kind == Kind::pad || kind == Kind::gather ||
+      kind == Kind::update || kind == Kind::scatter)
+    node_.move.element_bytes = size_of(type(0).dtype);
+  own_operands();
+  switch (kind) {
+    case Kind::program:
+      describe_program();
+      break;
+    case Kind::move:
+      describe_move();
+      break;
+    case Kind::concat:
+      describe_concat();
+      break;
+    case Kind::pad:
+      describe_pad();
+      break;
+    case Kind::gather:
+      describe_axis(type(0).shape);
+      node_.move.count = type(1).elements();
+      node_.move.map = record_.axes({{node_.move.count, 0}, {node_.move.inner, 0}});
+      break;
+    case Kind::fill:
+    case Kind::iota:
+    case Kind::one_hot:
+      describe_filling();
+      break;
+    case Kind::update:
+    case Kind::scatter:
+      describe_update();
+      break;
+    case Kind::reduce:
+    case Kind::arg:
+    case Kind::cumsum:
+      describe_reduction();
+      break;
+    case Kind::softmax:
+      describe_softmax();
+      break;
+    case Kind::cross_entropy:
+      describe_cross_entropy();
+      break;
+    case Kind::order:
+    case Kind::permutation:
+      describe_order();
+      break;
+    case Kind::matrix:
+      describe_matrix();
+      break;
+    case Kind::optimizer:
+    case Kind::clip:
+      describe_optimizer();
+      break;
+    case Kind::random:
+    case Kind::dropout:
+      describe_random();
+      break;
+    case Kind::exchange:
+    case Kind::assert_finite:
+      describe_exchange();
+      break;
+    case Kind::trap:
+    case Kind::engine:
+      break;
+  }
+  Described described = record_.finish();
+  described.scratch_bytes = (scratch_ + 255) / 256 * 256;
+  return described;
+}
+
+}  // namespace
+
+Described describe(const plan::Plan& plan, uint32_t node) { return Describer(plan, node).run(); }
+
+}  // namespace trek::device

@@ -1,0 +1,182 @@
+// The units by kind, each called from one place, and what a fault says.
+#pragma once
+
+#include "emulator/device/control.h"
+#include "emulator/device/cumsum.h"
+#include "emulator/device/execute.h"
+#include "emulator/device/matrix.h"
+#include "emulator/device/matrix_f32.h"
+#include "emulator/device/move.h"
+#include "emulator/device/order.h"
+#include "emulator/device/program.h"
+#include "emulator/device/random.h"
+#include "emulator/device/reduce.h"
+#include "emulator/device/softmax.h"
+#include "emulator/device/train.h"
+
+namespace trek::device {
+
+namespace dispatch_detail {
+
+TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
+  const Node& node = task.node();
+  const Form form = form_of(static_cast<DType>(node.compute));
+  const bool wide = form == Form::real64;
+  switch (static_cast<Kind>(node.kind)) {
+    case Kind::program:
+      return run_elements(task, first, count);
+    case Kind::move:
+      return move(task, first, count);
+    case Kind::concat:
+      return concat(task, first, count);
+    case Kind::pad:
+      return pad(task, first, count);
+    case Kind::gather:
+      return gather(task, first, count);
+    case Kind::fill:
+      return fill(task, first, count);
+    case Kind::iota:
+      return iota(task, first, count);
+    case Kind::one_hot:
+      return one_hot(task, first, count);
+    case Kind::update:
+      return update(task);
+    case Kind::scatter:
+      return scatter(task);
+    case Kind::reduce:
+      if (form == Form::real32) return reduce<float>(task, first, first + count);
+      if (form == Form::real64) return reduce<double>(task, first, first + count);
+      if (form == Form::sint) return reduce<int64_t>(task, first, first + count);
+      return reduce<uint64_t>(task, first, first + count);
+    case Kind::arg:
+      return find_best(task, first, first + count);
+    case Kind::softmax:
+      return wide ? softmax<double>(task, first, first + count)
+                  : softmax<float>(task, first, first + count);
+    case Kind::cumsum:
+      if (form == Form::real32) return cumsum<float>(task, first, first + count);
+      if (form == Form::real64) return cumsum<double>(task, first, first + count);
+      return cumsum<uint64_t>(task, first, first + count);
+    case Kind::cross_entropy:
+      return wide ? cross_entropy<double>(task) : cross_entropy<float>(task);
+    case Kind::clip:
+      return wide ? clip<double>(task) : clip<float>(task);
+    case Kind::order:
+      return order(task, first, count);
+    case Kind::permutation:
+      return permutation(task);
+    case Kind::matrix:
+#ifdef __CUDA__
+      if (matrix_f32::suits(node)) return multiply_tile_f32(task, first);
+#endif
+      if (form == Form::real32) return multiply_tile<float>(task, first);
+      if (form == Form::real64) return multiply_tile<double>(task, first);
+      if (size_of(static_cast<DType>(node.compute)) == 4)
+        return multiply_tile<uint32_t>(task, first);
+      return multiply_tile<uint64_t>(task, first);
+    case Kind::optimizer:
+      return wide ? optimize<double>(task, first, count) : optimize<float>(task, first, count);
+    case Kind::random:
+      return wide ? generate<double>(task, first, count) : generate<float>(task, first, count);
+    case Kind::dropout:
+      return wide ? drop<double>(task, first, count) : drop<float>(task, first, count);
+    case Kind::exchange:
+      return exchange(task);
+    case Kind::assert_finite:
+      return assert_finite(task);
+    case Kind::trap:
+      return task.fail(-1);
+    case Kind::engine:
+      return;
+  }
+}
+
+// Of an instruction that says where a box stands: the first axis that it leaves, and its index there.
+TREK_UNIT void describe_box(const Task& task) {
+  const Move& move = task.node().move;
+  for (uint32_t i = 0; i < move.rank; ++i) {
+    const auto at = static_cast<int64_t>(task.attribute(i));
+    if (at >= 0 && at <= task.node().number(move.rank + i)) continue;
+    task.fault().value = at;
+    task.fault().extra = i;
+    return;
+  }
+}
+
+// What was met at fault->element. By one thread, while operands are as the unit saw them: no unit that may
+// trap at an element writes over what it checked.
+TREK_UNIT_CALL void describe_fault(Task task) {
+  const Node& node = task.node();
+  Fault& fault = task.fault();
+  isa::TrapCode code = isa::TrapCode::DivideByZero;  // of a step of a program
+  switch (static_cast<Kind>(node.kind)) {
+    case Kind::move:
+    case Kind::update:
+    case Kind::exchange:
+      code = isa::TrapCode::IndexOutOfRange;
+      describe_box(task);
+      break;
+    case Kind::gather:
+    case Kind::scatter:
+    case Kind::one_hot:
+      code = isa::TrapCode::IndexOutOfRange;
+      fault.value = static_cast<int64_t>(
+          operand_of(task, static_cast<Kind>(node.kind) == Kind::one_hot ? 0 : 1, fault.element));
+      fault.extra = node.move.size;
+      break;
+    case Kind::cross_entropy: {
+      const bool only_gradient = static_cast<Opcode>(node.opcode) == Opcode::CrossEntropyGrad;
+      code = isa::TrapCode::IndexOutOfRange;
+      fault.value = static_cast<int64_t>(operand_of(task, only_gradient ? 2 : 1, fault.element));
+      fault.extra = node.lines.n;
+      break;
+    }
+    case Kind::optimizer:
+      code = isa::TrapCode::InvalidArgument;
+      fault.value = static_cast<int64_t>(task.attribute(5));
+      break;
+    case Kind::dropout:
+      code = isa::TrapCode::InvalidArgument;
+      fault.value = static_cast<int64_t>(
+          cast(static_cast<DType>(node.compute), DType::f64, task.attribute(0)));
+      break;
+    case Kind::assert_finite:
+      code = isa::TrapCode::NotFinite;
+      fault.value = static_cast<int64_t>(
+          cast(static_cast<DType>(node.type), DType::f64,
+               fault.element < 0 ? task.attribute(0) : operand_of(task, 0, fault.element)));
+      break;
+    case Kind::trap:
+      code = isa::TrapCode::Explicit;
+      break;
+    default:
+      break;
+  }
+  fault.code = static_cast<uint32_t>(code);
+}
+
+}  // namespace dispatch_detail
+
+TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
+                       const Environment& environment, Fault* fault) {
+  const Task task(block);
+  if (task.thread() == 0) {
+    *fault = {0, INT64_MAX, 0, 0};
+    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
+                                                  fault};
+  }
+  task.sync();
+  read_scalars(task, environment.counters);
+  task.sync();
+  // A node that is one task counts in the terms of its unit.
+  if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
+    first = 0;
+    count = node.whole;
+  }
+  dispatch_detail::run_unit(task, first, count);
+  task.sync();
+  if (task.thread() == 0 && task.failed()) dispatch_detail::describe_fault(task);
+  task.sync();
+}
+
+}  // namespace trek::device

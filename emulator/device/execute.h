@@ -1,0 +1,18 @@
+// Executes tiles of nodes: the one way into the units.
+#pragma once
+
+#include "emulator/device/block.h"
+#include "emulator/device/node.h"
+
+namespace trek::device {
+
+// Executes the tile [first, first + count) of a node, in the terms of plan::Task. All threads of the block
+// enter together, with equal arguments; memory that other blocks wrote must be visible to them. On return
+// all threads have passed a sync, *fault (which the block shares) says whether the task trapped, and the
+// block's shared memory is free. Memory is not defined after a trap.
+TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
+                       const Environment& environment, Fault* fault);
+
+}  // namespace trek::device
+
+#include "emulator/device/dispatch.h"

@@ -1,0 +1,26 @@
+// The union of all units as one kernel: what the build compiles for every level and ptxas checks for
+// registers and spills. No one launches it.
+#include "emulator/device/execute.h"
+
+namespace trek::device {
+
+struct ProbeTask {
+  const Node* node;
+  int64_t first;
+  int64_t count;
+};
+
+extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void trek_probe(
+    const ProbeTask* tasks, uint32_t count, Environment environment, Fault* faults) {
+  extern __attribute__((shared)) std::byte shared[];
+  __attribute__((shared)) static Fault fault;
+  const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
+  if (thread >= kBlockThreads) return;
+  const Block block{thread, kBlockThreads, shared, kSharedBytes};
+  for (uint32_t t = 0; t < count; ++t) {
+    execute(block, *tasks[t].node, tasks[t].first, tasks[t].count, environment, &fault);
+    if (thread == 0) faults[t] = fault;
+  }
+}
+
+}  // namespace trek::device

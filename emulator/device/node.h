@@ -1,0 +1,268 @@
+// The descriptor of a node: all that a unit must know of it, worked out once by describe() on the host.
+//
+// A descriptor is a record of Node::bytes bytes, a Node and after it its tables. It holds no pointer:
+// memory is offsets in the arena, tables are offsets from the Node's own address, so the record may be
+// copied anywhere that is 16-byte aligned. Most records have 300 to 900 bytes; one that fits kNodeBytes
+// can be kept in shared memory, and only instructions with very many operands (concat, clip_norm) make
+// longer ones, which are read where they lie.
+//
+// Numbers that are known when the program is linked are in the descriptor; what a program computes
+// (scalar registers, loop counters, params) is named by Scalar and read when a task begins.
+#pragma once
+
+#include <cstdint>
+
+#include "emulator/device/block.h"
+#include "isa/ops.h"
+
+namespace trek::device {
+
+using isa::DType;
+using isa::Opcode;
+
+inline constexpr uint32_t kNodeBytes = 2048;
+inline constexpr uint32_t kMaxScalars = 120;  // of a node
+inline constexpr int kMaxAxes = isa::kMaxRank;
+
+// The unit that executes a node.
+enum class Kind : uint8_t {
+  program,  // pointwise, on tensors or scalars
+  move,     // reshape, permute, slice, broadcast: an index map
+  concat,
+  pad,
+  gather,
+  fill,
+  iota,
+  one_hot,
+  update,
+  scatter,  // and scatter.add
+  reduce,   // sum, mean, max, min, prod, norm2
+  arg,      // argmax, argmin
+  softmax,  // softmax, log_softmax and their gradients
+  cumsum,
+  cross_entropy,  // all three
+  clip,           // clip_norm
+  order,          // sort, argsort, top_k
+  permutation,
+  matrix,
+  optimizer,
+  random,    // uniform, normal, bernoulli
+  dropout,   // and its gradient
+  exchange,  // load, store
+  assert_finite,
+  trap,
+  engine,  // loop, test, if, emit, next: the engine's; operands and scalars are described
+};
+
+// How Task::first and Task::count count; plan::Tiling.
+enum class Tiling : uint8_t { elements, lines, matrix, whole };
+
+// One axis of an index map. An index is taken apart from the last axis to the first:
+// place += index % size × stride; index /= size. Division by `size` is by multiplication where indices
+// have 31 bits: index × magic >> shift. magic 0: divide.
+struct Axis {
+  int64_t size;
+  int64_t stride;
+  uint32_t magic;
+  uint32_t shift;
+};
+
+// Where in a tensor of its own the elements of another index space lie.
+struct Map {
+  enum Kind : uint8_t {
+    same,  // at the index itself
+    one,   // at 0
+    axes,  // as the axes say
+  };
+  uint16_t first;  // of Node's axes
+  uint8_t count;
+  uint8_t kind;
+};
+
+// A tensor, or a scalar register in memory.
+struct Operand {
+  int64_t offset;    // in the arena
+  int64_t elements;  // of a scalar 1
+  uint8_t dtype;     // DType; none: the operand is absent, or is a scalar of `scalar`
+  uint8_t scalar;    // index of the Scalar that gives it; kNoScalar where it is a tensor
+  Map map;           // from the elements of the node to its own
+  uint16_t unused;
+};
+inline constexpr uint8_t kNoScalar = 0xFF;
+
+// A number that is the same for a whole task, as `to` after a cast from `from`.
+struct Scalar {
+  enum Kind : uint8_t {
+    constant,  // value: the number in register form (element.h), as `to` already
+    memory,    // value: offset in the arena
+    counter,   // value: index into Environment::counters
+  };
+  int64_t value;
+  uint8_t kind;
+  uint8_t from;  // DType
+  uint8_t to;
+  uint8_t unused[5];
+};
+
+// Where a step of a program finds a value.
+struct Source {
+  enum Kind : uint8_t {
+    none,
+    main,     // what the node's own instruction gave
+    slot,     // a value of this program
+    operand,  // the element of an operand of the node, by its map
+    scalar,   // a Scalar of the node
+  };
+  uint8_t kind;
+  uint8_t index;
+};
+
+// One instruction of a micro-program: it rounds its result to `to`, so fusing changes no bit.
+struct Step {
+  uint16_t opcode;  // Opcode
+  uint8_t from;     // DType: what the row's T stands for
+  uint8_t to;       // DType of the result
+  Source inputs[3];
+  Source numbers[2];  // its numeric attributes
+  uint8_t slot;       // of its result
+  uint8_t unused;
+};
+
+// A micro-program: gives one element from elements at the same place. In the narrow form every value has
+// at most 32 bits and what it reads is loaded into slots first; the wide form takes any type.
+struct Program {
+  uint16_t first_step;  // of Node's steps
+  uint8_t steps;
+  uint8_t loads;  // narrow: [first_load, ...) of Node's loads
+  uint16_t first_load;
+  uint8_t slots;
+  uint8_t narrow;
+  Source result;  // where its value is at the end
+  uint8_t dtype;  // of its value
+  uint8_t unused[5];
+};
+// A value that a narrow program has in a slot before its first step.
+struct Load {
+  uint8_t operand;
+  uint8_t slot;
+  uint8_t unused[2];
+};
+
+inline constexpr uint32_t kNarrowSlots = 6;
+inline constexpr uint32_t kNarrowElements = 4;  // that a thread has at once
+inline constexpr uint32_t kWideSlots = 16;
+
+// The lines of a reduction, a scan or a sort: element k of line l lies at kept(l) + along(k).
+struct Lines {
+  int64_t lines;
+  int64_t n;
+  Map kept;
+  Map along;
+  // Of the results, which have `kept_n` elements in each line: 1 of a reduction, n, or k of top_k.
+  int64_t kept_n;
+  Map result_kept;
+  Map result_along;
+  uint8_t across;  // neighbouring lines lie side by side, elements of a line do not
+  uint8_t unused[7];
+};
+
+// A matrix product; strides are of elements, batches through the maps.
+struct Matrix {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t tile_rows;
+  int64_t tile_columns;
+  int64_t down;  // tiles of a column of tiles
+  int64_t across;
+  int64_t a_row;  // strides
+  int64_t a_k;
+  int64_t b_k;
+  int64_t b_column;
+  int64_t a_matrix;  // elements of one matrix, what the maps count in
+  int64_t b_matrix;
+  Map a_batch;
+  Map b_batch;
+  Map result_rows;  // from batch × m + row, of elements
+  Map result_columns;
+};
+
+// Moves: what each reads is said in move.h.
+struct Move {
+  int64_t element_bytes;
+  int64_t size;   // of the axis
+  int64_t inner;  // elements after the axis
+  int64_t count;  // indices of a gather or a scatter
+  int64_t outer;
+  Map map;  // from the result, or from what is written
+  uint16_t rank;
+  uint8_t in_place;
+  uint8_t unused;
+};
+
+// A sort's place in the arena.
+struct Order {
+  int64_t tile;   // lines of a task
+  int64_t block;  // lines between whose multiples tasks are cut anew
+  uint8_t descending;
+  uint8_t key_bits;  // of a key that matter: 8, 16, 32 or 64
+  uint8_t unused[6];
+};
+
+struct alignas(16) Node {
+  uint32_t bytes;     // of the record
+  uint16_t opcode;    // Opcode of its own instruction
+  uint8_t kind;       // Kind
+  uint8_t tiling;     // Tiling
+  uint8_t type;       // DType: T of its own instruction
+  uint8_t compute;    // DType: that of its arithmetic
+  uint8_t flag;       // nesterov, the reduction of a loss, a scalar operand: see the units
+  uint8_t is_scalar;  // its result is a scalar: a fault has no element
+  uint16_t operands;  // of its own; the table has more where programs read them
+  uint16_t all_operands;
+  uint16_t results;
+  uint16_t scalars;
+  uint16_t steps;
+  uint16_t loads;
+  uint16_t axes;
+  uint16_t first_scalar;  // of its attributes, in the order that the unit states
+  uint32_t operands_at;   // tables: bytes from the Node's address
+  uint32_t results_at;
+  uint32_t scalars_at;
+  uint32_t steps_at;
+  uint32_t loads_at;
+  uint32_t axes_at;
+  uint32_t numbers_at;  // int64_t: starts, strides and sizes of boxes, ends of concat's parts
+  uint32_t numbers;
+  int64_t whole;          // elements or lines of all, where the node is one task
+  int64_t scratch;        // offset in the arena of Described::scratch_bytes; the engine sets it
+  int64_t scratch_bytes;  // of one task
+  Program fetch[2];       // elements of operands 0 and 1 as `compute`
+  Program deliver[2];     // from a main value to the result's element
+  union {
+    Lines lines;
+    Matrix matrix;
+    Move move;
+  };
+  Order order;
+
+  TREK_ON_DEVICE const Operand& operand(uint32_t i) const { return table<Operand>(operands_at)[i]; }
+  TREK_ON_DEVICE const Operand& result(uint32_t i) const { return table<Operand>(results_at)[i]; }
+  TREK_ON_DEVICE const Scalar& scalar(uint32_t i) const { return table<Scalar>(scalars_at)[i]; }
+  TREK_ON_DEVICE const Step* step(uint32_t i) const { return table<Step>(steps_at) + i; }
+  TREK_ON_DEVICE const Load* load(uint32_t i) const { return table<Load>(loads_at) + i; }
+  TREK_ON_DEVICE const Axis* axis(uint32_t i) const { return table<Axis>(axes_at) + i; }
+  TREK_ON_DEVICE int64_t number(uint32_t i) const { return table<int64_t>(numbers_at)[i]; }
+
+ private:
+  template <typename T>
+  TREK_ON_DEVICE const T* table(uint32_t at) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + at);
+  }
+};
+static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
+static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
+static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 120 && sizeof(Move) == 48);
+static_assert(sizeof(Node) == 304 && alignof(Node) == 16);
+
+}  // namespace trek::device

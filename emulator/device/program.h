@@ -1,0 +1,345 @@
+// Micro-programs: chains, tails and prologues, and with no steps at all the plain reading and writing of
+// elements in any type and errand. Every unit reads and writes elements through run() where it can, so
+// types, conversions, broadcasting and fused steps are here and nowhere else.
+//
+// A thread takes four neighbouring positions (narrow form) or one (wide form) through all steps; values
+// between steps are in slots of its own in shared memory, because a register cannot be chosen at run time.
+#pragma once
+
+#include "emulator/device/apply.h"
+#include "emulator/device/index.h"
+#include "emulator/device/shared.h"
+
+namespace trek::device {
+
+namespace program_detail {
+
+inline constexpr uint32_t kToShared = ~0u;  // no result of the node, but the staged array
+
+struct Four {
+  uint32_t e[4];
+};
+// Four values, or one for all, at a byte offset of the shared memory.
+struct Place {
+  uint32_t at;
+  bool one;
+};
+
+TREK_UNIT Four get(const Task& task, Place place) {
+  const auto* at = task.shared<Aliased<uint32_t>>(place.at);
+  if (place.one) return {{at[0], at[0], at[0], at[0]}};
+  return {{at[0], at[1], at[2], at[3]}};
+}
+TREK_UNIT uint32_t get_one(const Task& task, Place place, uint32_t e) {
+  return task.shared<Aliased<uint32_t>>(place.at)[place.one ? 0 : e];
+}
+TREK_UNIT void put(const Task& task, uint32_t to, const Four& values) {
+  auto* at = task.shared<Aliased<uint32_t>>(to);
+  at[0] = values.e[0];
+  at[1] = values.e[1];
+  at[2] = values.e[2];
+  at[3] = values.e[3];
+}
+
+// Elements of 16 or 32 bits that lie side by side are read and written together.
+struct __attribute__((may_alias, aligned(16))) Words {
+  uint32_t e[4];
+};
+struct __attribute__((may_alias, aligned(8))) Halves {
+  uint16_t e[4];
+};
+TREK_UNIT bool is_aligned(const std::byte* at, uint32_t bytes) {
+  return (reinterpret_cast<uintptr_t>(at) & (bytes - 1)) == 0;
+}
+TREK_UNIT bool load_four(const std::byte* at, DType type, Four& values) {
+  if (size_of(type) == 4 && is_aligned(at, 16)) {
+    const Words words = *reinterpret_cast<const Words*>(at);
+    for (int e = 0; e < 4; ++e) values.e[e] = words.e[e];
+    return true;
+  }
+  if (type == DType::bf16 && is_aligned(at, 8)) {
+    const Halves halves = *reinterpret_cast<const Halves*>(at);
+    for (int e = 0; e < 4; ++e) values.e[e] = uint32_t{halves.e[e]} << 16;
+    return true;
+  }
+  return false;
+}
+TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
+  if (size_of(type) == 4 && is_aligned(at, 16)) {
+    Words words;
+    for (int e = 0; e < 4; ++e) words.e[e] = values.e[e];
+    *reinterpret_cast<Words*>(at) = words;
+    return true;
+  }
+  if (type == DType::bf16 && is_aligned(at, 8)) {
+    Halves halves;
+    for (int e = 0; e < 4; ++e) halves.e[e] = semantics::narrow<BF16>(as_float(values.e[e])).bits;
+    *reinterpret_cast<Halves*>(at) = halves;
+    return true;
+  }
+  return false;
+}
+
+// The positions that a thread takes through a narrow program are p ... p + 3; what elements they are is in
+// shared memory, four numbers of each thread. Beyond the end it is the last one again.
+TREK_UNIT int64_t* elements_of(const Task& task) {
+  return task.shared<int64_t>(shared_at::kElements) + 4 * task.thread();
+}
+// Whether the four are all there, and side by side.
+TREK_UNIT_CALL bool find_elements(Task task, const Positions& where, uint32_t p, uint32_t count) {
+  int64_t* elements = elements_of(task);
+  bool adjacent = p + 4 <= count;
+  TREK_ROLLED
+  for (uint32_t e = 0; e < 4; ++e) {
+    elements[e] = element_at(task.node(), where, p + e < count ? p + e : count - 1);
+    adjacent = adjacent && elements[e] == elements[0] + e;
+  }
+  return adjacent;
+}
+
+// Slots of the narrow form: four words each, a thread's beside the next thread's.
+TREK_UNIT uint32_t slot_at(const Task& task, uint32_t slot) {
+  return shared_at::kSlots + 16 * (slot * task.threads() + task.thread());
+}
+TREK_UNIT Place place_of_input(const Task& task, Source source, uint32_t main) {
+  if (source.kind == Source::slot) return {slot_at(task, source.index), false};
+  if (source.kind == Source::main) return {main, false};
+  return {shared_at::kScalars + 8 * source.index, true};
+}
+
+// An operand's four elements, wherever they are.
+TREK_UNIT_CALL void load_scattered(Task task, const Operand& from, uint32_t to) {
+  TREK_ROLLED
+  for (uint32_t e = 0; e < 4; ++e) {
+    const int64_t at = place_of(task.node(), from.map, elements_of(task)[e]);
+    task.shared<Aliased<uint32_t>>(to)[e] =
+        load32(task.memory(from), static_cast<DType>(from.dtype), at);
+  }
+}
+
+TREK_UNIT void load_slots(const Task& task, const Program& program, bool adjacent) {
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Load load = *task.node().load(program.first_load + l);
+    const Operand& from = task.node().operand(load.operand);
+    const auto type = static_cast<DType>(from.dtype);
+    const uint32_t to = slot_at(task, load.slot);
+    if (adjacent) {
+      // A row that is repeated (a bias) lies side by side too, but where it begins again. Broadcasting
+      // never turns the order round, so the last is three ahead only where all four are in line.
+      int64_t at = elements_of(task)[0];
+      bool in_line = true;
+      if (from.map.kind != Map::same) {
+        const int64_t last = place_of(task.node(), from.map, at + 3);
+        at = place_of(task.node(), from.map, at);
+        in_line = last == at + 3;
+      }
+      Four values;
+      if (in_line && load_four(task.memory(from) + at * size_of(type), type, values)) {
+        put(task, to, values);
+        continue;
+      }
+    }
+    load_scattered(task, from, to);
+  }
+}
+
+// A step of an instruction that is not among step_four()'s, element by element. Values are read and written
+// in place, so that none is chosen by a loop's number in registers.
+TREK_UNIT_CALL void step_slowly(Task task, const Step& step, uint32_t main) {
+  const auto word = [&](Source source, uint32_t e) {
+    const uint32_t bits = get_one(task, place_of_input(task, source, main), e);
+    return form_of(static_cast<DType>(step.from)) == Form::sint
+               ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
+               : uint64_t{bits};
+  };
+  TREK_ROLLED
+  for (uint32_t e = 0; e < 4; ++e) {
+    const auto opcode = static_cast<Opcode>(step.opcode);
+    const Inputs in{word(step.inputs[0], e), word(step.inputs[1], e), word(step.inputs[2], e),
+                    task.scalar(step.numbers[0].index), task.scalar(step.numbers[1].index)};
+    uint64_t bits = 0;
+    if (divides_by_zero(opcode, static_cast<DType>(step.from), in.y))
+      task.fail(elements_of(task)[e]);
+    else
+      bits = apply(opcode, static_cast<DType>(step.from), static_cast<DType>(step.to), in);
+    task.shared<Aliased<uint32_t>>(slot_at(task, step.slot))[e] = static_cast<uint32_t>(bits);
+  }
+}
+
+// One narrow step: the commonest instructions of networks in lines of four; false for any other.
+TREK_UNIT bool step_four(const Task& task, const Step& step, uint32_t main) {
+  const auto opcode = static_cast<Opcode>(step.opcode);
+  const auto from = static_cast<DType>(step.from);
+  const auto to = static_cast<DType>(step.to);
+  const bool moves = opcode == Opcode::Copy || opcode == Opcode::Where;
+  if (!moves && form_of(from) != Form::real32) return false;
+  const Four x = get(task, place_of_input(task, step.inputs[0], main));
+  const Four y = get(task, place_of_input(task, step.inputs[1], main));
+  const Four z = get(task, place_of_input(task, step.inputs[2], main));
+  Four r;
+#define TREK_FOUR(Id, expression)       \
+  case Opcode::Id:                      \
+    for (int e = 0; e < 4; ++e) {       \
+      const float a = as_float(x.e[e]); \
+      const float b = as_float(y.e[e]); \
+      const float c = as_float(z.e[e]); \
+      static_cast<void>(b);             \
+      static_cast<void>(c);             \
+      r.e[e] = bits_of(expression);     \
+    }                                   \
+    break;
+  switch (opcode) {
+    TREK_FOUR(Add, semantics::add(a, b))
+    TREK_FOUR(Sub, semantics::sub(a, b))
+    TREK_FOUR(Mul, semantics::mul(a, b))
+    TREK_FOUR(Maximum, semantics::max(a, b))
+    TREK_FOUR(Relu, semantics::relu(a))
+    TREK_FOUR(ReluGrad, semantics::relu_grad(a, b))
+    TREK_FOUR(Fma, semantics::fma(a, b, c))
+    case Opcode::Copy:
+      r = x;
+      break;
+    case Opcode::Where:
+      for (int e = 0; e < 4; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
+      break;
+    case Opcode::Cast:
+      if (form_of(to) != Form::real32) return false;
+      r = x;
+      break;
+    default:
+      return false;
+  }
+#undef TREK_FOUR
+  if (!moves && to != DType::f32) {
+    if (to != DType::bf16 && to != DType::f16) return false;
+    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded(to, as_float(r.e[e])));
+  }
+  put(task, slot_at(task, step.slot), r);
+  return true;
+}
+
+// The first `count` of four values to the elements of a result.
+TREK_UNIT_CALL void store_scattered(Task task, const Operand& to, Place from, uint32_t count) {
+  TREK_ROLLED
+  for (uint32_t e = 0; e < count && e < 4; ++e)
+    store32(task.memory(to), static_cast<DType>(to.dtype), elements_of(task)[e],
+            get_one(task, from, e));
+}
+
+// What run() is to do. It stays in the caller's memory, so that it takes no registers meanwhile.
+struct Errand {
+  Positions where;
+  uint32_t which;
+  uint32_t count;
+  uint32_t at;
+  uint32_t out;
+};
+
+TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& program) {
+  for (uint32_t p = 4 * task.thread(); p < errand.count; p += 4 * task.threads()) {
+    const bool adjacent = find_elements(task, errand.where, p, errand.count);
+    load_slots(task, program, adjacent);
+    for (uint32_t s = 0; s < program.steps; ++s) {
+      const Step& step = *task.node().step(program.first_step + s);
+      if (!step_four(task, step, errand.at + 4 * p)) step_slowly(task, step, errand.at + 4 * p);
+    }
+    const Place result = place_of_input(task, program.result, errand.at + 4 * p);
+    if (errand.out == kToShared) {
+      put(task, errand.at + 4 * p, get(task, result));  // there is room for a whole four
+      continue;
+    }
+    const Operand& to = task.node().result(errand.out);
+    const auto type = static_cast<DType>(to.dtype);
+    if (!adjacent || !store_four(task.memory(to) + elements_of(task)[0] * size_of(type), type,
+                                 get(task, result)))
+      store_scattered(task, to, result, errand.count - p);
+  }
+}
+
+// A value of a wide program at position p, which is element `element`.
+TREK_UNIT_CALL uint64_t wide_value(Task task, Source source, uint32_t main, int64_t element) {
+  switch (source.kind) {
+    case Source::slot:
+      return task.shared<uint64_t>(
+          shared_at::kSlots)[source.index * task.threads() + task.thread()];
+    case Source::main:
+      return *task.shared<uint64_t>(main);
+    case Source::scalar:
+      return task.scalar(source.index);
+    case Source::operand: {
+      const Operand& from = task.node().operand(source.index);
+      return load64(task.memory(from), static_cast<DType>(from.dtype),
+                    place_of(task.node(), from.map, element));
+    }
+    default:
+      return 0;
+  }
+}
+
+TREK_UNIT_CALL void run_wide(Task task, const Errand& errand, const Program& program) {
+  for (uint32_t p = task.thread(); p < errand.count; p += task.threads()) {
+    const int64_t element = element_at(task.node(), errand.where, p);
+    const uint32_t main = errand.at + 8 * p;
+    TREK_ROLLED
+    for (uint32_t s = 0; s < program.steps; ++s) {
+      const Step& step = *task.node().step(program.first_step + s);
+      Inputs in;
+      in.x = wide_value(task, step.inputs[0], main, element);
+      in.y = wide_value(task, step.inputs[1], main, element);
+      in.z = wide_value(task, step.inputs[2], main, element);
+      in.p = wide_value(task, step.numbers[0], main, element);
+      in.q = wide_value(task, step.numbers[1], main, element);
+      const auto opcode = static_cast<Opcode>(step.opcode);
+      uint64_t bits = 0;
+      if (divides_by_zero(opcode, static_cast<DType>(step.from), in.y))
+        task.fail(element);
+      else
+        bits = apply(opcode, static_cast<DType>(step.from), static_cast<DType>(step.to), in);
+      task.shared<uint64_t>(shared_at::kSlots)[step.slot * task.threads() + task.thread()] = bits;
+    }
+    const uint64_t bits = wide_value(task, program.result, main, element);
+    if (errand.out == kToShared)
+      *task.shared<uint64_t>(main) = bits;
+    else
+      give_result(task, errand.out, element, bits);
+  }
+}
+
+}  // namespace program_detail
+
+// The programs of a node: fetch[0], fetch[1], deliver[0], deliver[1].
+inline constexpr uint32_t kDeliver = 2;
+using program_detail::kToShared;
+
+// Runs program `which` of the node at positions 0 ... count - 1. Its main value at position p is the p-th of
+// the array at the byte offset `at` of the shared memory (in the narrow form of uint32_t, else of uint64_t).
+// The results go to result `out` of the node, or for kToShared to that array, which has room for a multiple
+// of four. Other threads' results are there after a sync, which is the caller's.
+TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uint32_t count,
+                   uint32_t at, uint32_t out) {
+  const Program& program =
+      which < kDeliver ? task.node().fetch[which] : task.node().deliver[which - kDeliver];
+  const program_detail::Errand errand{where, which, count, at, out};
+  if (program.narrow != 0)
+    program_detail::run_narrow(task, errand, program);
+  else
+    program_detail::run_wide(task, errand, program);
+}
+
+TREK_UNIT Positions range_of(int64_t first) {
+  Positions where;
+  where.first = first;
+  return where;
+}
+
+// The unit of pointwise nodes: the elements [first, first + count) of the result.
+TREK_UNIT void run_elements(const Task& task, int64_t first, int64_t count) {
+  constexpr int64_t kMost = 1 << 24;
+  for (int64_t done = 0; done < count; done += kMost) {
+    const int64_t left = count - done;
+    run(task, kDeliver, range_of(first + done), static_cast<uint32_t>(left < kMost ? left : kMost),
+        shared_at::kValues, 0);
+  }
+}
+
+}  // namespace trek::device

@@ -1,0 +1,102 @@
+// Makes the record of a descriptor: its tables grow here, and are laid behind the Node at the end.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "emulator/device/describe.h"
+#include "isa/types.h"
+
+namespace trek::device {
+
+// A size and a stride in elements.
+struct Dimension {
+  int64_t size = 1;
+  int64_t stride = 0;
+};
+using Dimensions = std::vector<Dimension>;
+
+// The row-major strides of a shape.
+Dimensions dimensions_of(const isa::Shape& shape);
+// How elements of `to` read a tensor of shape `from` under broadcasting.
+Dimensions broadcast(const isa::Shape& to, const isa::Shape& from);
+
+// A program before its slots are known.
+struct Draft {
+  struct Input {
+    enum class Kind : uint8_t { none, main, step, operand, scalar };
+    Kind kind = Kind::none;
+    uint32_t index = 0;
+  };
+  struct Step {
+    isa::Opcode opcode{};
+    isa::DType from = isa::DType::none;
+    isa::DType to = isa::DType::none;
+    Input inputs[3];
+    Input numbers[2];
+  };
+  std::vector<Step> steps;
+  Input result;
+  isa::DType dtype = isa::DType::none;  // of the result
+};
+
+class Record {
+ public:
+  Record(const plan::Plan& plan, const plan::Node& of) : plan_(plan), of_(of) {}
+
+  Node node{};
+  std::string refusal;
+
+  // An index map over an index space of these dimensions, outermost first.
+  Map map(const Dimensions& dimensions);
+  // Exactly these axes, none left out or merged.
+  Map axes(const Dimensions& dimensions);
+
+  // Adds an entry to the table of operands, of results.
+  uint32_t operand(plan::Operand operand, const isa::Type& type, Map map);
+  void result(uint32_t view);
+  // The Scalar that an operand of the plan is as a `want`; of a real attribute that is not given, its
+  // default. A row of equal ones is one.
+  uint32_t scalar(plan::Operand operand, isa::DType want);
+  uint32_t constant(isa::DType type, uint64_t bits);
+  // Appends to the unit's attributes, which stand one after the other.
+  void attribute(uint32_t scalar_index);
+  void real_attribute(std::string_view name, isa::DType want);
+  void index_attribute(std::string_view name);
+  void number(int64_t value) { numbers_.push_back(value); }
+
+  // The steps of a plan's program over elements of `over`, appended to a draft; `main` is what its main
+  // value is there.
+  void append(Draft& draft, const std::vector<plan::MicroStep>& program, const isa::Shape& over,
+              Draft::Input main);
+  // Whether a draft has a narrow form, and the draft as a program of either form.
+  bool fits_narrow(const Draft& draft, isa::DType main) const;
+  Program program(const Draft& draft, bool narrow);
+
+  // The record.
+  Described finish();
+
+ private:
+  isa::DType input_type(const Draft& draft, Draft::Input input, isa::DType main) const;
+  int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
+               std::map<uint32_t, int>* of_loads) const;
+  uint32_t add(const Scalar& scalar);
+
+  const plan::Plan& plan_;
+  const plan::Node& of_;
+  std::vector<Operand> operands_;
+  std::vector<Operand> results_;
+  std::vector<Scalar> scalars_;
+  std::vector<uint32_t> attributes_;
+  std::vector<Step> steps_;
+  std::vector<Load> loads_;
+  std::vector<Axis> axes_;
+  std::vector<int64_t> numbers_;
+  std::vector<uint32_t> counters_;
+};
+
+// The register form of a constant.
+uint64_t register_form(const isa::Constant& constant);
+
+}  // namespace trek::device

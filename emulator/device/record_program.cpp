@@ -1,0 +1,188 @@
+// Micro-programs of the plan as those of the units: operands get maps, numbers become scalars, values get
+// slots, as few as their lives allow.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "emulator/device/element.h"
+#include "emulator/device/record.h"
+#include "isa/convert.h"
+
+namespace trek::device {
+
+using Input = Draft::Input;
+using From = plan::MicroStep::From;
+
+namespace {
+
+DType number_type(DType from) { return isa::is_real(from) ? isa::compute_type(from) : from; }
+
+}  // namespace
+
+void Record::append(Draft& draft, const std::vector<plan::MicroStep>& program,
+                    const isa::Shape& over, Input main) {
+  const auto base = static_cast<uint32_t>(draft.steps.size());
+  std::map<uint32_t, uint32_t> made;  // the plan's operands: entries of the table
+  const auto input = [&](const plan::MicroStep::Input& from, DType want) -> Input {
+    switch (from.from) {
+      case From::none:
+        return {};
+      case From::main:
+        return main;
+      case From::step:
+        return {Input::Kind::step, base + from.index};
+      case From::operand:
+        break;
+    }
+    const isa::Type& type = of_.operand_types[from.index];
+    if (type.scalar) return {Input::Kind::scalar, scalar(of_.operands[from.index], want)};
+    const auto found = made.find(from.index);
+    if (found != made.end()) return {Input::Kind::operand, found->second};
+    const uint32_t entry =
+        operand(of_.operands[from.index], type, map(broadcast(over, type.shape)));
+    made[from.index] = entry;
+    return {Input::Kind::operand, entry};
+  };
+  for (const plan::MicroStep& step : program) {
+    Draft::Step to;
+    to.opcode = step.opcode;
+    to.from = step.from;
+    to.to = step.to;
+    to.inputs[0] =
+        input(step.inputs[0], step.opcode == isa::Opcode::Where ? DType::boolean : step.from);
+    to.inputs[1] = input(step.inputs[1], step.from);
+    to.inputs[2] = input(step.inputs[2], step.from);
+    const isa::OpInfo& op = isa::info(step.opcode);
+    const DType number = number_type(step.from);
+    for (size_t i = 0; i < 2; ++i) {
+      if (step.attributes[i].from == From::operand) {
+        to.numbers[i] = {Input::Kind::scalar,
+                         scalar(of_.operands[step.attributes[i].index], number)};
+      } else if (i < op.attributes.size() && op.attributes[i].has_default) {
+        const DType real = number == DType::f64 ? DType::f64 : DType::f32;
+        to.numbers[i] = {Input::Kind::scalar,
+                         constant(number, isa::double_to_bits(real, op.attributes[i].fallback))};
+      }
+    }
+    draft.steps.push_back(to);
+  }
+  if (!program.empty()) {
+    draft.result = {Input::Kind::step, static_cast<uint32_t>(draft.steps.size() - 1)};
+    draft.dtype = program.back().to;
+  }
+}
+
+// Slots by lives: a value has its slot until it is last read. Loads are there from the start.
+int Record::slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
+                     std::map<uint32_t, int>* of_loads) const {
+  constexpr size_t kEnd = SIZE_MAX;
+  std::vector<size_t> last(draft.steps.size(), 0);
+  std::map<uint32_t, size_t> last_load;
+  const auto read = [&](Input input, size_t at) {
+    if (input.kind == Input::Kind::step) last[input.index] = at;
+    if (input.kind == Input::Kind::operand && narrow) last_load[input.index] = at;
+  };
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    last[s] = s;
+    for (Input input : draft.steps[s].inputs) read(input, s);
+  }
+  read(draft.result, kEnd);
+  std::vector<size_t> free_from;  // per slot: the step that may take it
+  const auto take = [&](size_t at, size_t until) {
+    for (size_t slot = 0; slot < free_from.size(); ++slot)
+      if (free_from[slot] != kEnd && free_from[slot] <= at) {
+        free_from[slot] = until;
+        return static_cast<int>(slot);
+      }
+    free_from.push_back(until);
+    return static_cast<int>(free_from.size() - 1);
+  };
+  for (const auto& [load, until] : last_load) {
+    free_from.push_back(until);
+    if (of_loads != nullptr) (*of_loads)[load] = static_cast<int>(free_from.size() - 1);
+  }
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    // One that nothing reads may be overwritten by the next step, not by itself.
+    const int slot = take(s, last[s] == s ? s + 1 : last[s]);
+    if (of_steps != nullptr) of_steps->push_back(slot);
+  }
+  return static_cast<int>(free_from.size());
+}
+
+DType Record::input_type(const Draft& draft, Input input, DType main) const {
+  switch (input.kind) {
+    case Input::Kind::main:
+      return main;
+    case Input::Kind::step:
+      return draft.steps[input.index].to;
+    case Input::Kind::operand:
+      return static_cast<DType>(operands_[input.index].dtype);
+    case Input::Kind::scalar:
+      return static_cast<DType>(scalars_[input.index].to);
+    case Input::Kind::none:
+      break;
+  }
+  return DType::boolean;  // not read
+}
+
+bool Record::fits_narrow(const Draft& draft, DType main) const {
+  const auto is_wide = [](DType type) { return size_of(type) > 4; };
+  for (const Draft::Step& step : draft.steps) {
+    if (is_wide(step.from) || is_wide(step.to)) return false;
+    for (Input input : step.inputs)
+      if (is_wide(input_type(draft, input, main))) return false;
+  }
+  if (is_wide(input_type(draft, draft.result, main))) return false;
+  return slots_of(draft, true, nullptr, nullptr) <= static_cast<int>(kNarrowSlots);
+}
+
+Program Record::program(const Draft& draft, bool narrow) {
+  std::vector<int> slots;
+  std::map<uint32_t, int> loads;
+  const int count = slots_of(draft, narrow, &slots, &loads);
+  if (count > static_cast<int>(narrow ? kNarrowSlots : kWideSlots))
+    refusal = fmt::format("{} needs {} values at once", isa::info(of_.opcode).mnemonic, count);
+  const auto source = [&](Input input) -> Source {
+    const auto index = static_cast<uint8_t>(input.index);
+    switch (input.kind) {
+      case Input::Kind::main:
+        return {Source::main, 0};
+      case Input::Kind::step:
+        return {Source::slot, static_cast<uint8_t>(slots[input.index])};
+      case Input::Kind::operand:
+        if (narrow) return {Source::slot, static_cast<uint8_t>(loads[input.index])};
+        return {Source::operand, index};
+      case Input::Kind::scalar:
+        return {Source::scalar, index};
+      case Input::Kind::none:
+        break;
+    }
+    return {Source::none, 0};
+  };
+  Program to{};
+  to.first_step = static_cast<uint16_t>(steps_.size());
+  to.steps = static_cast<uint8_t>(draft.steps.size());
+  to.first_load = static_cast<uint16_t>(loads_.size());
+  to.loads = static_cast<uint8_t>(loads.size());
+  to.slots = static_cast<uint8_t>(count);
+  to.narrow = narrow ? 1 : 0;
+  to.dtype = static_cast<uint8_t>(draft.dtype);
+  to.result = source(draft.result);
+  for (const auto& [operand, slot] : loads)
+    loads_.push_back({static_cast<uint8_t>(operand), static_cast<uint8_t>(slot), {0, 0}});
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    const Draft::Step& from = draft.steps[s];
+    device::Step step{};
+    step.opcode = static_cast<uint16_t>(from.opcode);
+    step.from = static_cast<uint8_t>(from.from);
+    step.to = static_cast<uint8_t>(from.to);
+    for (size_t i = 0; i < 3; ++i) step.inputs[i] = source(from.inputs[i]);
+    for (size_t i = 0; i < 2; ++i) step.numbers[i] = source(from.numbers[i]);
+    step.slot = static_cast<uint8_t>(slots[s]);
+    steps_.push_back(step);
+  }
+  return to;
+}
+
+}  // namespace trek::device

@@ -1,0 +1,116 @@
+// How the units divide the memory that a block shares, and a task as its functions see it.
+//
+// A task's surroundings (node, arena, ...) and its scalars are in shared memory, so that what a function is
+// given is a thread's number and an address: registers are the scarcest thing in the kernel that holds all
+// units. Functions that are called take offsets in shared memory, not pointers, for the same reason, and so
+// that the compiler sees which memory it is.
+#pragma once
+
+#include "emulator/device/block.h"
+#include "emulator/device/element.h"
+#include "emulator/device/node.h"
+
+namespace trek::device {
+
+// Byte offsets in Block::shared.
+namespace shared_at {
+inline constexpr uint32_t kScalars = 0;  // uint64_t[kMaxScalars], register form
+inline constexpr uint32_t kContext = 960;
+inline constexpr uint32_t kSlots = 1024;                   // of micro-programs
+inline constexpr uint32_t kElements = kSlots + 24 * 1024;  // int64_t[4] of a thread, of narrow ones
+inline constexpr uint32_t kValues = kSlots + 32 * 1024;    // staged elements
+inline constexpr uint32_t kWork = kValues + 64 * 1024;     // partials, panels, keys
+}  // namespace shared_at
+inline constexpr uint32_t kSlotBytes = 32 * 1024;
+inline constexpr uint32_t kValuesBytes = 64 * 1024;
+static_assert(kMaxScalars * 8 <= shared_at::kContext);
+static_assert(kNarrowSlots * kNarrowElements * 4 * kMaxBlockThreads <= 24 * 1024);
+static_assert(kWideSlots * 8 * kMaxBlockThreads <= kSlotBytes);
+
+// What is the same for all threads of a task.
+struct Context {
+  const Node* node;
+  std::byte* arena;
+  uint64_t seed;
+  Fault* fault;
+};
+static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kSlots);
+
+// A task: what all its functions get.
+class Task {
+ public:
+#ifdef __CUDA__
+  TREK_ON_DEVICE explicit Task(const Block& block)
+      : thread_(block.thread),
+        shared_(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(
+            (__attribute__((address_space(3))) std::byte*)block.shared))) {}
+  TREK_ON_DEVICE uint32_t thread() const { return thread_; }
+  TREK_ON_DEVICE uint32_t threads() const { return kBlockThreads; }
+  TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+  // The T at a byte offset of the shared memory.
+  template <typename T>
+  TREK_ON_DEVICE T* shared(uint32_t at) const {
+    return (T*)(__attribute__((address_space(3))) T*)(uintptr_t{shared_ + at});
+  }
+#else
+  explicit Task(const Block& block) : block_(block) {}
+  uint32_t thread() const { return block_.thread; }
+  uint32_t threads() const { return block_.threads; }
+  void sync() const { block_.sync(); }
+  template <typename T>
+  T* shared(uint32_t at) const {
+    return reinterpret_cast<T*>(block_.shared + at);
+  }
+#endif
+
+  TREK_ON_DEVICE const Context& context() const { return *shared<Context>(shared_at::kContext); }
+  TREK_ON_DEVICE const Node& node() const { return *context().node; }
+  TREK_ON_DEVICE Fault& fault() const { return *context().fault; }
+  TREK_ON_DEVICE uint64_t scalar(uint32_t i) const {
+    return shared<uint64_t>(shared_at::kScalars)[i];
+  }
+  // Attribute `i` of the node's, in the order that its unit states.
+  TREK_ON_DEVICE uint64_t attribute(uint32_t i) const { return scalar(node().first_scalar + i); }
+  TREK_ON_DEVICE std::byte* memory(const Operand& operand) const {
+    return context().arena + operand.offset;
+  }
+  // Notes a fault of the node's instruction at an element; the lowest holds.
+  TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }
+  TREK_ON_DEVICE bool failed() const { return fault().element != INT64_MAX; }
+
+ private:
+#ifdef __CUDA__
+  uint32_t thread_;
+  uint32_t shared_;
+#else
+  Block block_;
+#endif
+};
+
+// Element `index` of own operand i, in register form; its map is not applied.
+TREK_UNIT_CALL uint64_t operand_of(Task task, uint32_t i, int64_t index) {
+  const Operand& of = task.node().operand(i);
+  return load64(task.memory(of), static_cast<DType>(of.dtype), index);
+}
+// Writes element `index` of result i from register form.
+TREK_UNIT_CALL void give_result(Task task, uint32_t i, int64_t index, uint64_t bits) {
+  const Operand& of = task.node().result(i);
+  store64(task.memory(of), static_cast<DType>(of.dtype), index, bits);
+}
+
+// Reads the scalars of a node. What follows must wait for a sync.
+TREK_UNIT void read_scalars(const Task& task, const int64_t* counters) {
+  for (uint32_t i = task.thread(); i < task.node().scalars; i += task.threads()) {
+    const Scalar scalar = task.node().scalar(i);
+    uint64_t bits = static_cast<uint64_t>(scalar.value);
+    if (scalar.kind != Scalar::constant) {
+      const auto from = static_cast<DType>(scalar.from);
+      bits = scalar.kind == Scalar::memory ? load64(task.context().arena + scalar.value, from, 0)
+                                           : static_cast<uint64_t>(counters[scalar.value]);
+      bits = cast(from, static_cast<DType>(scalar.to), bits);
+    }
+    task.shared<uint64_t>(shared_at::kScalars)[i] = bits;
+  }
+}
+
+}  // namespace trek::device

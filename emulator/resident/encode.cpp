@@ -1,0 +1,275 @@
+#include "emulator/resident/encode.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "emulator/device/describe.h"
+#include "emulator/resident/pipeline.h"
+
+namespace trek::resident {
+namespace {
+
+using isa::Opcode;
+using plan::kNone;
+using plan::Plan;
+using plan::Region;
+using plan::RegionKind;
+
+class Encoder {
+ public:
+  explicit Encoder(const Plan& plan) : plan_(plan) {}
+  isa::Result<Image> run();
+
+ private:
+  void check_limits();
+  void describe_nodes();
+  void sort_tasks();
+  void encode_region(uint32_t region);
+  void encode_tasks_before(uint32_t node);
+  void encode_inner(uint32_t region);
+  void encode_task(uint32_t task);
+  void name_memory(Record& record, const plan::Node& node);
+  uint16_t innermost_loop(uint32_t region) const;
+  int16_t level_of(uint32_t region) const;
+  uint32_t stream_number(uint32_t tensor, uint64_t bytes);
+  uint32_t here() const {
+    return static_cast<uint32_t>(image_.records.size()) - image_.queues.back();
+  }
+  void refuse(std::string message);
+
+  struct Descriptor {
+    uint32_t at = 0;  // in units of 16 bytes
+    uint32_t bytes = 0;
+  };
+
+  const Plan& plan_;
+  Image image_;
+  isa::Problems problems_;
+  std::vector<Descriptor> descriptors_;          // per node
+  std::vector<std::vector<uint32_t>> children_;  // per region, in program order
+  std::vector<std::vector<uint32_t>> tasks_;     // per processor, in program order
+  uint32_t processor_ = 0;
+  size_t task_ = 0;  // the next of tasks_[processor_]
+};
+
+void Encoder::refuse(std::string message) {
+  if (!problems_.empty()) return;
+  isa::Problem problem;
+  problem.code = isa::ErrorCode::ShapeLimit;
+  problem.message = "the resident emulator cannot hold this program: " + message;
+  problems_.push_back(std::move(problem));
+}
+
+void Encoder::check_limits() {
+  if (plan_.regions.size() >= kMaxRegions)
+    refuse(fmt::format("{} loops and branches, at most {}", plan_.regions.size(), kMaxRegions));
+  if (plan_.nodes.size() >= kMaxNodes)
+    refuse(fmt::format("{} instructions after fusion, at most {}", plan_.nodes.size(), kMaxNodes));
+  for (const plan::Task& task : plan_.tasks) {
+    if (task.waits > kMaxWaits)
+      refuse(fmt::format("a task waits for {} counters, at most {}", task.waits, kMaxWaits));
+    if (task.signals > kMaxSignals)
+      refuse(fmt::format("a task raises {} counters, at most {}", task.signals, kMaxSignals));
+  }
+}
+
+// Descriptors never change, so those of equal nodes could be one; they are small beside tensors.
+void Encoder::describe_nodes() {
+  image_.arena_bytes = static_cast<uint64_t>(plan_.arena_bytes);
+  for (uint32_t i = 0; i < plan_.nodes.size(); ++i) {
+    device::Described described = device::describe(plan_, i);
+    if (described.counter_regions.size() > kMaxCounters)
+      refuse(fmt::format("an instruction reads {} loop counters, at most {}",
+                         described.counter_regions.size(), kMaxCounters));
+    if (!described.refusal.empty()) refuse(described.refusal);
+    if (!problems_.empty()) return;
+    if (described.scratch_bytes > 0) {
+      const uint64_t begin = (image_.arena_bytes + 255) / 256 * 256;
+      described.set_scratch(static_cast<int64_t>(begin));
+      image_.arena_bytes = begin + static_cast<uint64_t>(described.scratch_bytes);
+    }
+    CountersRead counters;
+    counters.count = static_cast<uint32_t>(described.counter_regions.size());
+    std::copy(described.counter_regions.begin(), described.counter_regions.end(), counters.region);
+    const auto* begin = reinterpret_cast<const std::byte*>(&counters);
+    descriptors_.push_back(
+        {static_cast<uint32_t>(image_.descriptors.size() / 16),
+         static_cast<uint32_t>((sizeof counters + described.bytes.size() + 15) / 16 * 16)});
+    image_.descriptors.insert(image_.descriptors.end(), begin, begin + sizeof counters);
+    image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
+                              described.bytes.end());
+    image_.descriptors.resize((image_.descriptors.size() + 15) / 16 * 16);
+  }
+}
+
+void Encoder::sort_tasks() {
+  children_.resize(plan_.regions.size());
+  for (uint32_t r = 1; r < plan_.regions.size(); ++r)
+    children_[plan_.regions[r].parent].push_back(r);
+  tasks_.resize(static_cast<size_t>(plan_.device.processors));
+  for (uint32_t t = 0; t < plan_.tasks.size(); ++t) tasks_[plan_.tasks[t].processor].push_back(t);
+}
+
+uint16_t Encoder::innermost_loop(uint32_t region) const {
+  while (region != kNone && !plan_.regions[region].is_loop()) region = plan_.regions[region].parent;
+  return region == kNone ? kNoRegion : static_cast<uint16_t>(region);
+}
+
+// 0 or 1 of the loops whose progress a host shows, else -1.
+int16_t Encoder::level_of(uint32_t region) const {
+  int16_t level = -1;
+  for (uint32_t r = region; r != kNone; r = plan_.regions[r].parent)
+    if (plan_.regions[r].is_loop()) ++level;
+  return level <= 1 ? level : int16_t{-1};
+}
+
+uint32_t Encoder::stream_number(uint32_t tensor, uint64_t bytes) {
+  for (uint32_t i = 0; i < image_.streams.size(); ++i)
+    if (image_.streams[i].tensor == tensor) return i;
+  image_.streams.push_back({tensor, bytes});
+  return static_cast<uint32_t>(image_.streams.size()) - 1;
+}
+
+// What emit and next need: see tasks.h.
+void Encoder::name_memory(Record& record, const plan::Node& node) {
+  const auto place = [&](uint32_t view) { return plan_.buffers[plan_.views[view].buffer].offset; };
+  if (node.opcode == Opcode::Emit) {
+    record.kind = Kind::emit;
+    const plan::Operand value = node.operands[0];
+    record.count = node.operand_types[0].bytes();
+    record.first = value.kind == plan::Operand::Kind::view ? place(value.index) : kNotInMemory;
+  } else {
+    record.kind = Kind::next;
+    const isa::Type& type = plan_.views[node.results[0]].type;
+    record.first = place(node.results[0]);
+    record.count = type.bytes();
+    record.trips = static_cast<uint64_t>(place(node.results[1]));
+    const uint32_t tensor = plan_.buffers[plan_.views[node.operands[0].index].buffer].source;
+    record.weight = stream_number(tensor, static_cast<uint64_t>(type.bytes()));
+  }
+}
+
+void Encoder::encode_task(uint32_t index) {
+  const plan::Task& task = plan_.tasks[index];
+  const plan::Node& node = plan_.nodes[task.node];
+  Record record;
+  record.kind = node.decides != kNone ? Kind::decide : Kind::task;
+  record.node = task.node;
+  record.descriptor = descriptors_[task.node].at;
+  record.descriptor_bytes = descriptors_[task.node].bytes;
+  record.first = task.first;
+  record.count = task.count;
+  record.loop = innermost_loop(task.region);
+  if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
+  const auto waits = plan_.waits_of(task);
+  record.waits = static_cast<uint8_t>(waits.size());
+  record.more_waits = static_cast<uint32_t>(image_.waits.size());
+  for (size_t i = 0; i < waits.size(); ++i) {
+    const plan::Wait& from = waits[i];
+    const Wait wait = {from.counter, from.count,
+                       static_cast<uint16_t>(plan_.counters[from.counter].region), from.delta,
+                       static_cast<uint8_t>(from.first_trip)};
+    if (i < kInlineWaits)
+      record.wait[i] = wait;
+    else
+      image_.waits.push_back(wait);
+  }
+  const auto signals = plan_.signals_of(task);
+  record.signals = static_cast<uint8_t>(signals.size());
+  std::copy(signals.begin(), signals.end(), record.signal);
+  image_.records.push_back(record);
+}
+
+void Encoder::encode_tasks_before(uint32_t node) {
+  const std::vector<uint32_t>& tasks = tasks_[processor_];
+  while (task_ < tasks.size() && plan_.tasks[tasks[task_]].node < node) encode_task(tasks[task_++]);
+}
+
+// A region within another: the decision where it has one, then the way in, the body, the way back.
+void Encoder::encode_inner(uint32_t index) {
+  const Region& region = plan_.regions[index];
+  const std::vector<uint32_t>& siblings = children_[region.parent];
+  if (region.decision != kNone) {
+    // Both branches of an `if` go by one decision, which is read before the first of them.
+    uint16_t first = kNoRegion;
+    uint16_t other = kNoRegion;
+    for (uint32_t r : siblings) {
+      if (plan_.regions[r].decision != region.decision) continue;
+      (first == kNoRegion ? first : other) = static_cast<uint16_t>(r);
+    }
+    if (first == index) {
+      Record record;
+      record.kind = Kind::decision;
+      record.node = region.decision;
+      record.region = first;
+      record.other = other;
+      image_.records.push_back(record);
+    }
+  }
+  Record enter;
+  enter.kind = Kind::enter;
+  enter.region = static_cast<uint16_t>(index);
+  enter.node = region.first_node;
+  enter.weight = static_cast<uint32_t>(std::min<uint64_t>(region.instructions, UINT32_MAX));
+  enter.entering = region.kind == RegionKind::otherwise ? Entering::otherwise
+                   : region.kind == RegionKind::repeat  ? Entering::always
+                                                        : Entering::counted;
+  if (region.static_trips) {
+    enter.is_static = 1;
+    enter.first = region.from;
+    enter.count = region.step;
+    enter.trips = region.trips;
+  }
+  const size_t at = image_.records.size();
+  image_.records.push_back(enter);
+  const uint32_t body = here();
+  encode_region(index);
+  if (region.is_loop()) {
+    Record leave = enter;
+    leave.kind = Kind::leave;
+    leave.to = body;
+    leave.level = level_of(index);
+    image_.records.push_back(leave);
+  }
+  image_.records[at].to = here();
+  // A test that fails leaves the `while`: the rest is the last of the repeat, whose way back it skips.
+  if (region.kind == RegionKind::rest) ++image_.records[at].to;
+}
+
+void Encoder::encode_region(uint32_t index) {
+  for (uint32_t child : children_[index]) {
+    encode_tasks_before(plan_.regions[child].first_node);
+    encode_inner(child);
+  }
+  encode_tasks_before(plan_.regions[index].end_node);
+}
+
+isa::Result<Image> Encoder::run() {
+  check_limits();
+  if (!problems_.empty()) return std::move(problems_);
+  describe_nodes();
+  if (!problems_.empty()) return std::move(problems_);
+  sort_tasks();
+  image_.processors = static_cast<uint32_t>(plan_.device.processors);
+  image_.counters = static_cast<uint32_t>(plan_.counters.size());
+  image_.regions = static_cast<uint32_t>(plan_.regions.size());
+  for (processor_ = 0; processor_ < image_.processors; ++processor_) {
+    task_ = 0;
+    image_.queues.push_back(static_cast<uint32_t>(image_.records.size()));
+    encode_region(0);
+    Record halt;
+    halt.kind = Kind::halt;
+    halt.weight =
+        static_cast<uint32_t>(std::min<uint64_t>(plan_.regions[0].instructions, UINT32_MAX));
+    image_.records.push_back(halt);
+  }
+  return std::move(image_);
+}
+
+}  // namespace
+
+isa::Result<Image> encode(const Plan& plan) { return Encoder(plan).run(); }
+
+}  // namespace trek::resident

@@ -1,0 +1,34 @@
+// A plan becomes an image: queues of records, waits, and descriptors of nodes. See image.h.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "emulator/plan/plan.h"
+#include "emulator/resident/image.h"
+#include "isa/result.h"
+
+namespace trek::resident {
+
+struct StreamInfo {
+  uint32_t tensor = 0;  // index into Module::tensors
+  uint64_t bytes = 0;   // of a block
+};
+
+struct Image {
+  std::vector<Record> records;
+  std::vector<uint32_t> queues;  // per processor: its first record
+  std::vector<Wait> waits;       // beyond the four in a record
+  std::vector<std::byte> descriptors;
+  std::vector<StreamInfo> streams;
+  uint32_t counters = 0;
+  uint32_t regions = 0;
+  uint32_t processors = 0;
+  uint64_t arena_bytes = 0;  // the plan's, and behind it what units need besides
+};
+
+// Refuses, by name, a plan that is beyond the records' limits (regions, nodes, waits of one task).
+isa::Result<Image> encode(const plan::Plan& plan);
+
+}  // namespace trek::resident

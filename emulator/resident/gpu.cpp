@@ -1,0 +1,162 @@
+// A GPU as a machine: the Driver API, and the persistent kernel.
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "emulator/driver/memory.h"
+#include "emulator/driver/module.h"
+#include "emulator/resident/machine.h"
+#include "emulator/resident/pipeline.h"
+
+namespace trek::resident {
+namespace {
+
+using driver::Result;
+using driver::Status;
+
+constexpr unsigned char kPtx[] = {
+#include "generated/resident.ptx.inc"
+};
+
+constexpr uint32_t kFixedBytes = (sizeof(Shared) + 127) / 128 * 128;
+
+class Gpu : public Machine {
+ public:
+  Gpu(driver::Context context, driver::Stream stream, driver::Stream side, driver::Module module,
+      driver::Kernel kernel)
+      : context_(std::move(context)),
+        stream_(std::move(stream)),
+        side_(std::move(side)),
+        module_(std::move(module)),
+        kernel_(std::move(kernel)) {}
+
+  Status prepare() const;
+  std::string name() const override { return context_.device().name; }
+  int processors() const override { return context_.device().multiprocessors; }
+  uint32_t scratch_bytes() const override { return device::kSharedBytes; }
+  Result<uint64_t> free_memory() const override;
+  Result<Memory> allocate(uint64_t bytes) const override;
+  Result<Memory> allocate_shared(uint64_t bytes) const override;
+  Status upload(uint64_t address, std::span<const std::byte> from) const override;
+  Status download(uint64_t address, std::span<std::byte> to) const override;
+  Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const override;
+  Result<bool> is_done() const override { return stream_.is_done(); }
+  Status peek(uint64_t address, std::span<std::byte> to) const override;
+  Status poke(uint64_t address, uint64_t value) const override;
+
+ private:
+  const driver::CudaApi& api() const { return context_.api(); }
+  driver::Context context_;
+  driver::Stream stream_;
+  driver::Stream side_;  // reaches a launch that is running
+  driver::Module module_;
+  driver::Kernel kernel_;
+};
+
+Status Gpu::prepare() const {
+  const driver::DeviceInfo& device = context_.device();
+  const uint32_t bytes = kFixedBytes + device::kSharedBytes;
+  constexpr const char* kDoing = "preparing the resident emulator";
+  if (bytes > device.shared_bytes_per_block)
+    return driver::Error{kDoing, "",
+                         fmt::format("a block needs {} bytes of shared memory, {} has {}", bytes,
+                                     device.name, device.shared_bytes_per_block)};
+  if (Status status = kernel_.allow_shared_bytes(bytes); !status) return status.error();
+  auto blocks = kernel_.resident_blocks(kThreads, bytes);
+  if (!blocks) return blocks.error();
+  if (*blocks < 1)
+    return driver::Error{kDoing, "",
+                         fmt::format("no block of it fits a multiprocessor of {}", device.name)};
+  return driver::Done{};
+}
+
+Result<uint64_t> Gpu::free_memory() const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  return context_.free_memory();
+}
+
+Result<Memory> Gpu::allocate(uint64_t bytes) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  auto buffer = driver::DeviceBuffer::allocate(context_, bytes);
+  if (!buffer) return buffer.error();
+  auto owner = std::make_shared<driver::DeviceBuffer>(buffer.take());
+  return Memory{owner->address(), bytes, {}, owner};
+}
+
+Result<Memory> Gpu::allocate_shared(uint64_t bytes) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  auto buffer = driver::PinnedBuffer::allocate(context_, bytes);
+  if (!buffer) return buffer.error();
+  auto owner = std::make_shared<driver::PinnedBuffer>(buffer.take());
+  return Memory{owner->device_address(), bytes, owner->bytes(), owner};
+}
+
+Status Gpu::upload(uint64_t address, std::span<const std::byte> from) const {
+  if (from.empty()) return driver::Done{};
+  if (Status status = context_.make_current(); !status) return status.error();
+  Status status =
+      api().check(api().memcpy_to_device(address, from.data(), from.size(), stream_.handle()),
+                  fmt::format("copying {} bytes to {}", from.size(), name()));
+  return status ? stream_.synchronize() : std::move(status);
+}
+
+Status Gpu::download(uint64_t address, std::span<std::byte> to) const {
+  if (to.empty()) return driver::Done{};
+  if (Status status = context_.make_current(); !status) return status.error();
+  Status status = api().check(api().memcpy_to_host(to.data(), address, to.size(), stream_.handle()),
+                              fmt::format("copying {} bytes from {}", to.size(), name()));
+  return status ? stream_.synchronize() : std::move(status);
+}
+
+Status Gpu::peek(uint64_t address, std::span<std::byte> to) const {
+  Status status = api().check(api().memcpy_to_host(to.data(), address, to.size(), side_.handle()),
+                              fmt::format("looking at a launch on {}", name()));
+  return status ? side_.synchronize() : std::move(status);
+}
+
+Status Gpu::poke(uint64_t address, uint64_t value) const {
+  Status status = api().check(api().memcpy_to_device(address, &value, sizeof value, side_.handle()),
+                              fmt::format("ending a launch on {}", name()));
+  return status ? side_.synchronize() : std::move(status);
+}
+
+Status Gpu::start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  if (Status status = api().check(api().memset_bytes(zero, 0, zero_bytes, stream_.handle()),
+                                  fmt::format("zeroing counters on {}", name()));
+      !status)
+    return status.error();
+  driver::LaunchShape shape;
+  shape.grid = {launch.processors, 1, 1};
+  shape.block = {kThreads, 1, 1};
+  shape.shared_bytes = kFixedBytes + device::kSharedBytes;
+  shape.cooperative = true;  // all blocks at once, or not at all
+  return kernel_.launch(stream_, shape, launch);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Machine>> open_gpu(int ordinal) {
+  auto cuda = driver::Cuda::load();
+  if (!cuda) return cuda.error();
+  auto context = driver::Context::open(*cuda, ordinal);
+  if (!context) return context.error();
+  auto stream = driver::Stream::create(*context);
+  if (!stream) return stream.error();
+  auto side = driver::Stream::create(*context);
+  if (!side) return side.error();
+  if (sizeof kPtx <= 1)
+    return driver::Error{"loading the resident emulator", "",
+                         "this build has no device code: clang-19 was missing"};
+  const std::string_view ptx(reinterpret_cast<const char*>(kPtx), sizeof kPtx);
+  auto module = driver::Module::load(*context, "the resident emulator", ptx);
+  if (!module) return module.error();
+  auto kernel = module->kernel("resident");
+  if (!kernel) return kernel.error();
+  auto gpu = std::make_shared<Gpu>(context.take(), stream.take(), side.take(), module.take(),
+                                   kernel.take());
+  if (Status status = gpu->prepare(); !status) return status.error();
+  return std::shared_ptr<const Machine>(std::move(gpu));
+}
+
+}  // namespace trek::resident

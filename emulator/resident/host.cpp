@@ -1,0 +1,181 @@
+// This computer as a machine: a thread for each processor, with a block of one thread.
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "emulator/resident/machine.h"
+#include "emulator/resident/pipeline.h"
+
+namespace trek::resident {
+namespace {
+
+using driver::Result;
+using driver::Status;
+
+// What the controller, the waiter and the compute warps of a block do, one after the other.
+class Processor {
+ public:
+  Processor(const Launch& launch, uint32_t number)
+      : launch_(launch),
+        number_(number),
+        regions_(launch.region_count),
+        scratch_(launch.scratch_bytes / 16),
+        walker_(launch, number, regions_.data()) {}
+
+  void run() {
+    while (const Record* record = walker_.next()) {
+      if (!wait(*record)) break;
+      if (!execute(*record)) break;
+    }
+    launch_.states[number_].doing = Doing::finished;
+    if (number_ != 0) return;
+    Mailbox& mailbox = *launch_.mailbox;
+    mailbox.end_node = walker_.end_node();
+    mailbox.instructions = walker_.instructions();
+    mailbox.ending = walker_.ending();
+  }
+
+ private:
+  struct alignas(16) Line {
+    std::byte bytes[16];
+  };
+
+  bool wait(const Record& record) {
+    ProcessorState& state = launch_.states[number_];
+    for (uint32_t i = 0; i < record.waits; ++i) {
+      const Wait& wait =
+          i < kInlineWaits ? record.wait[i] : launch_.waits[record.more_waits + i - kInlineWaits];
+      uint32_t target = 0;
+      if (!walker_.target(record, wait, target)) continue;
+      const uint32_t* counter = launch_.counters + size_t{wait.counter} * kCounterStride;
+      for (;;) {
+        const uint32_t seen = load_acquire(counter);
+        if (static_cast<int32_t>(seen - target) >= 0) break;
+        __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
+        __atomic_store_n(&state.counter, wait.counter, __ATOMIC_RELAXED);
+        __atomic_store_n(&state.target, target, __ATOMIC_RELAXED);
+        __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
+        __atomic_store_n(&state.doing, Doing::waiting, __ATOMIC_RELAXED);
+        if (Walker::must_leave(launch_, walker_.moment(record))) return false;
+        pause();
+      }
+    }
+    return true;
+  }
+
+  bool execute(const Record& record) {
+    const unsigned char* at = launch_.descriptors + size_t{16} * record.descriptor;
+    const auto& read = *reinterpret_cast<const CountersRead*>(at);
+    const auto& node = *reinterpret_cast<const device::Node*>(at + sizeof(CountersRead));
+    int64_t counters[kMaxCounters] = {};
+    for (uint32_t i = 0; i < read.count; ++i) counters[i] = walker_.counter(read.region[i]);
+    device::Block block;
+    block.shared = scratch_.data()->bytes;
+    block.shared_bytes = launch_.scratch_bytes;
+    ProcessorState& state = launch_.states[number_];
+    __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
+    __atomic_store_n(&state.doing, Doing::executing, __ATOMIC_RELAXED);
+    device::Fault fault = {};
+    const uint64_t began = nanoseconds();
+    perform(block, launch_, record, node, counters, &decisions_, &fault);
+    if (fault.code != 0) {
+      report_trap(launch_, walker_.moment(record), record.node, fault);
+      return false;
+    }
+    for (uint32_t i = 0; i < record.signals; ++i)
+      add_release(launch_.counters + size_t{record.signal[i]} * kCounterStride, 1);
+    if (launch_.profile != nullptr) {
+      add_relaxed(launch_.profile + size_t{2} * record.node, nanoseconds() - began);
+      add_relaxed(launch_.profile + size_t{2} * record.node + 1, 1);
+    }
+    store_relaxed(&state.retired, ++retired_);
+    return true;
+  }
+
+  const Launch& launch_;
+  uint32_t number_;
+  std::vector<RegionState> regions_;
+  std::vector<Line> scratch_;
+  Walker walker_;
+  uint64_t decisions_ = 0;
+  uint64_t retired_ = 0;
+};
+
+class Host : public Machine {
+ public:
+  explicit Host(int processors) : processors_(processors) {}
+  ~Host() override { join(); }
+
+  std::string name() const override { return "this computer's threads"; }
+  int processors() const override { return processors_; }
+  uint32_t scratch_bytes() const override { return device::kSharedBytes; }
+  Result<uint64_t> free_memory() const override { return uint64_t{1} << 34; }
+  Result<Memory> allocate(uint64_t bytes) const override {
+    if (bytes == 0) return Memory{};
+    void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (data == nullptr)
+      return driver::Error{"allocating memory", "", "there is not so much of it"};
+    std::shared_ptr<void> owner(data, std::free);
+    return Memory{reinterpret_cast<uint64_t>(data),
+                  bytes,
+                  {static_cast<std::byte*>(data), static_cast<size_t>(bytes)},
+                  owner};
+  }
+  Result<Memory> allocate_shared(uint64_t bytes) const override { return allocate(bytes); }
+  Status upload(uint64_t address, std::span<const std::byte> from) const override {
+    if (!from.empty()) std::memcpy(reinterpret_cast<void*>(address), from.data(), from.size());
+    return driver::Done{};
+  }
+  Status download(uint64_t address, std::span<std::byte> to) const override {
+    if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
+    return driver::Done{};
+  }
+  Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const override {
+    join();
+    std::memset(reinterpret_cast<void*>(zero), 0, zero_bytes);
+    running_ = static_cast<int>(launch.processors);
+    for (uint32_t p = 0; p < launch.processors; ++p)
+      threads_.emplace_back([this, launch, p] {
+        Processor(launch, p).run();
+        --running_;
+      });
+    return driver::Done{};
+  }
+  Result<bool> is_done() const override {
+    if (running_ != 0) return false;
+    join();
+    return true;
+  }
+  // A word at a time, since the processors write while it is read.
+  Status peek(uint64_t address, std::span<std::byte> to) const override {
+    for (size_t at = 0; at + 4 <= to.size(); at += 4) {
+      const uint32_t word =
+          __atomic_load_n(reinterpret_cast<const uint32_t*>(address + at), __ATOMIC_RELAXED);
+      std::memcpy(to.data() + at, &word, 4);
+    }
+    return driver::Done{};
+  }
+  Status poke(uint64_t address, uint64_t value) const override {
+    __atomic_store_n(reinterpret_cast<uint64_t*>(address), value, __ATOMIC_RELEASE);
+    return driver::Done{};
+  }
+
+ private:
+  void join() const {
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  int processors_;
+  mutable std::vector<std::thread> threads_;
+  mutable std::atomic<int> running_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Machine> open_host(int processors) {
+  return std::make_shared<Host>(processors);
+}
+
+}  // namespace trek::resident

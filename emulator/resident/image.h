@@ -1,0 +1,137 @@
+// The image: a plan as the GPU-resident emulator reads it. Host and device share this file.
+//
+// Every processor has a queue of records of 128 bytes: its tasks, and between them the regions of the
+// plan, which every processor walks alike, so that all of them know without asking which trip they are
+// in. A task's record holds its tile, its waits and its signals; what its node does is a descriptor
+// (emulator/device/node.h) in a pool of their own. Queues, waits and descriptors never change, so they
+// may be fetched long before they are needed.
+#pragma once
+
+#include <cstdint>
+
+namespace trek::resident {
+
+// A task begins once counter >= count * (epoch of the producers' region - delta); see plan.h.
+struct Wait {
+  uint32_t counter = 0;
+  uint32_t count = 0;
+  uint16_t region = 0;     // of the producers
+  uint8_t delta = 0;       // 1: the trip before
+  uint8_t first_trip = 0;  // 1: only on the first trip of Record::loop
+};
+static_assert(sizeof(Wait) == 12);
+
+enum class Kind : uint8_t {
+  task,      // a tile of a node
+  decide,    // processor 0: works out trips, and tells all processors
+  emit,      // processor 0: a tensor to the host
+  next,      // processor 0: a block of a stream from the host
+  decision,  // everyone: reads what `decide` told, for `region` and `other`
+  enter,     // everyone: enters `region`, or goes `to` behind it
+  leave,     // everyone: goes `to` the next trip of `region`, or on
+  halt,
+};
+
+enum class Entering : uint8_t {
+  counted,    // loop, then, rest: entered where the decision has trips
+  otherwise,  // entered where it has none
+  always,     // repeat
+};
+
+inline constexpr uint32_t kInlineWaits = 4;
+inline constexpr uint32_t kMaxSignals = 4;
+inline constexpr uint32_t kMaxWaits = 192;
+inline constexpr uint16_t kNoRegion = UINT16_MAX;
+inline constexpr uint32_t kNoCounter = UINT32_MAX;
+inline constexpr uint32_t kMaxRegions = kNoRegion;
+inline constexpr uint32_t kMaxNodes = 1u << 24;
+inline constexpr uint32_t kMaxCounters = 7;  // of loops, that one task reads
+inline constexpr int64_t kNotInMemory = -1;  // Record::first of an emit: a scalar of the descriptor
+
+// A descriptor in the pool: this, then a device::Node.
+struct CountersRead {
+  uint32_t count = 0;
+  uint32_t region[kMaxCounters] = {};
+};
+static_assert(sizeof(CountersRead) == 32);
+
+struct alignas(128) Record {
+  Kind kind = Kind::halt;
+  uint8_t waits = 0;  // in all: the first four here, the others in Launch::waits from more_waits on
+  uint8_t signals = 0;  // counters to raise
+  Entering entering = Entering::counted;
+  uint32_t node = 0;              // in program order; of leave and halt the loop's decision
+  uint32_t descriptor = 0;        // in Launch::descriptors, in units of 16 bytes
+  uint32_t descriptor_bytes = 0;  // a multiple of 16
+  uint16_t region = kNoRegion;
+  uint16_t other = kNoRegion;
+  uint16_t loop = kNoRegion;  // the innermost loop around a task
+  int16_t level = -1;         // of a leave: 0 or 1 where the host shows this loop's progress
+  uint32_t to = 0;            // a record of the queue
+  uint32_t is_static = 0;     // of an enter: the trips are known
+  int64_t first = 0;          // of a task its tile; of an `enter` that is_static the loop's start
+  int64_t count = 0;          // and the loop's step
+  uint64_t trips = 0;         // of an `enter` that is_static
+  uint32_t more_waits = 0;    // in Launch::waits
+  uint32_t weight = 0;  // of a leave or halt: instructions in a trip, inner regions not counted
+  Wait wait[kInlineWaits];
+  uint32_t signal[kMaxSignals] = {};
+};
+static_assert(sizeof(Record) == 128);
+
+// What a processor knows of a region while it walks.
+struct RegionState {
+  int64_t from = 0;
+  int64_t step = 0;
+  uint64_t trips = 0;  // of the decision that holds
+  uint64_t trip = 0;   // this one's number
+  uint32_t epoch = 0;  // trips begun since the launch, modulo 2^32
+  uint32_t pad = 0;
+};
+
+// An entry of the decision log, a ring: what processor 0 decided, read by every processor in turn.
+struct Decision {
+  int64_t from = 0;
+  int64_t step = 0;
+  uint64_t trips = 0;
+  uint64_t number = 0;  // from 1; written last
+};
+inline constexpr uint64_t kLogEntries = 1024;
+inline constexpr uint64_t kLogStride = 256;  // how often a processor says how far it has read
+
+// The first fault in program order.
+struct TrapRecord {
+  uint64_t urgency = 0;  // ~moment (see Walker), so that 0 is none and the earliest is the greatest
+  int64_t element = 0;
+  int64_t value = 0;
+  int64_t extra = 0;
+  uint32_t code = 0;
+  uint32_t node = 0;
+  uint32_t lock = 0;
+  uint32_t pad = 0;
+};
+
+// How a launch ended, said by processor 0.
+enum class Ending : uint32_t { running, done, limit, stopped, trapped, aborted };
+
+// What a processor is doing, for the watchdog's dump: written often, read by nobody on the device.
+enum class Doing : uint32_t { starting, waiting, executing, finished };
+struct alignas(64) ProcessorState {
+  uint64_t retired = 0;  // tasks
+  uint32_t record = 0;
+  Doing doing = Doing::starting;
+  uint32_t node = 0;
+  uint32_t counter = 0;  // waiting for it
+  uint32_t target = 0;
+  uint32_t seen = 0;
+};
+
+// Device memory that a launch starts with, all zero.
+struct Control {
+  TrapRecord trap;
+  alignas(128) uint64_t credit;   // back-edges that may be taken; the lowest bit: and no more
+  alignas(128) uint64_t aborted;  // not 0: leave as soon as may be
+  alignas(128) uint64_t emitted;  // bytes put into the ring so far
+};
+
+}  // namespace trek::resident

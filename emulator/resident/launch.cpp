@@ -1,0 +1,222 @@
+#include "emulator/resident/launch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "emulator/resident/pipeline.h"
+#include "isa/ops.h"
+
+namespace trek::resident {
+namespace {
+
+using driver::Status;
+using Clock = std::chrono::steady_clock;
+
+// A run in which no task retires for so long, waits for the host excluded, is ended.
+constexpr auto kWatchdog = std::chrono::seconds(2);
+constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kLook = std::chrono::milliseconds(250);
+
+uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+template <class T>
+uint64_t append(std::vector<std::byte>& pool, const std::vector<T>& items) {
+  const uint64_t at = padded(pool.size());
+  pool.resize(at + items.size() * sizeof(T));
+  if (!items.empty()) std::memcpy(pool.data() + at, items.data(), items.size() * sizeof(T));
+  return at;
+}
+
+std::string_view name(Doing doing) {
+  switch (doing) {
+    case Doing::starting:
+      return "starting";
+    case Doing::waiting:
+      return "waiting";
+    case Doing::executing:
+      return "executing";
+    case Doing::finished:
+      return "finished";
+  }
+  return "?";
+}
+
+}  // namespace
+
+driver::Result<std::unique_ptr<Executable>> Executable::create(
+    std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image) {
+  std::unique_ptr<Executable> executable(
+      new Executable(std::move(machine), plan, std::move(image)));
+  if (Status status = executable->upload(); !status) return status.error();
+  return executable;
+}
+
+Status Executable::upload() {
+  auto mailbox = machine_->allocate_shared(MailHost::bytes(image_));
+  if (!mailbox) return mailbox.error();
+  mailbox_ = mailbox.take();
+  mail_ = std::make_unique<MailHost>(plan_, image_, mailbox_.host, mailbox_.address);
+
+  std::vector<std::byte> pool;
+  const uint64_t records = append(pool, image_.records);
+  const uint64_t queues = append(pool, image_.queues);
+  const uint64_t waits = append(pool, image_.waits);
+  const uint64_t descriptors = append(pool, image_.descriptors);
+  const uint64_t stream_at = append(pool, mail_->stream_places());
+  auto constants = machine_->allocate(padded(pool.size()));
+  if (!constants) return constants.error();
+  constants_ = constants.take();
+  if (Status status = machine_->upload(constants_.address, pool); !status) return status.error();
+
+  const uint64_t processors = image_.processors;
+  places_.log_read = padded(sizeof(Control));
+  places_.states = padded(places_.log_read + processors * 128);
+  places_.log = padded(places_.states + processors * sizeof(ProcessorState));
+  places_.counters = padded(places_.log + kLogEntries * sizeof(Decision));
+  places_.profile = padded(places_.counters + uint64_t{image_.counters} * kCounterStride * 4);
+  places_.bytes = padded(places_.profile + plan_.nodes.size() * 16);
+  auto state = machine_->allocate(places_.bytes);
+  if (!state) return state.error();
+  state_ = state.take();
+  const std::vector<std::byte> none(8 * image_.streams.size() + 8);
+  auto taken = machine_->allocate(none.size());
+  if (!taken) return taken.error();
+  streams_taken_ = taken.take();
+  if (Status status = machine_->upload(streams_taken_.address, none); !status)
+    return status.error();
+  if (image_.regions > kSharedRegions) {
+    auto regions = machine_->allocate(processors * image_.regions * sizeof(RegionState));
+    if (!regions) return regions.error();
+    regions_ = regions.take();
+  }
+
+  const uint64_t base = constants_.address;
+  const uint64_t zeroed = state_.address;
+  launch_.records = reinterpret_cast<const Record*>(base + records);
+  launch_.queues = reinterpret_cast<const uint32_t*>(base + queues);
+  launch_.waits = reinterpret_cast<const Wait*>(base + waits);
+  launch_.descriptors = reinterpret_cast<const unsigned char*>(base + descriptors);
+  launch_.stream_at = reinterpret_cast<const uint64_t*>(base + stream_at);
+  launch_.control = reinterpret_cast<Control*>(zeroed);
+  launch_.log_read = reinterpret_cast<uint64_t*>(zeroed + places_.log_read);
+  launch_.states = reinterpret_cast<ProcessorState*>(zeroed + places_.states);
+  launch_.log = reinterpret_cast<Decision*>(zeroed + places_.log);
+  launch_.counters = reinterpret_cast<uint32_t*>(zeroed + places_.counters);
+  launch_.stream_taken = reinterpret_cast<uint64_t*>(streams_taken_.address);
+  launch_.regions = reinterpret_cast<RegionState*>(regions_.address);
+  launch_.processors = image_.processors;
+  launch_.region_count = image_.regions;
+  launch_.scratch_bytes = machine_->scratch_bytes();
+  mail_->describe(launch_);
+  return driver::Done{};
+}
+
+driver::Result<std::vector<ProcessorState>> Executable::states() const {
+  std::vector<ProcessorState> states(image_.processors);
+  const std::span bytes(reinterpret_cast<std::byte*>(states.data()),
+                        states.size() * sizeof(ProcessorState));
+  if (Status status = machine_->peek(state_.address + places_.states, bytes); !status)
+    return status.error();
+  return states;
+}
+
+// What every processor did when nothing moved any more: one line each.
+std::string Executable::dump_of(const std::vector<ProcessorState>& states) const {
+  std::string text;
+  for (size_t p = 0; p < states.size(); ++p) {
+    const ProcessorState& state = states[p];
+    text += fmt::format("  processor {}: {} tasks, {}", p, state.retired, name(state.doing));
+    if (state.node < plan_.nodes.size())
+      text += fmt::format(", node {} ({})", state.node,
+                          isa::info(plan_.nodes[state.node].opcode).mnemonic);
+    if (state.doing == Doing::waiting)
+      text += fmt::format(": counter {} is {}, wanted {}", state.counter, state.seen, state.target);
+    text += '\n';
+  }
+  return text;
+}
+
+// Serves the mailbox until the launch is over; ends it where nothing moves.
+Status Executable::serve(const RunOptions& options, std::string& dump) {
+  auto last_look = Clock::now();
+  auto last_move = last_look;
+  auto idle_since = last_look;
+  uint64_t retired = UINT64_MAX;
+  bool asked = false;
+  for (;;) {
+    const bool any = mail_->poll(options);
+    if (!asked && options.stop != nullptr && options.stop->load()) {
+      mail_->ask_to_stop();
+      asked = true;
+    }
+    auto done = machine_->is_done();
+    if (!done) return done.error();
+    if (*done) break;
+    const auto now = Clock::now();
+    if (any) idle_since = last_move = now;
+    if (now - idle_since > std::chrono::milliseconds(1))
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    if (now - last_look < kLook) continue;
+    last_look = now;
+    auto seen = states();
+    if (!seen) return seen.error();
+    uint64_t sum = 0;
+    for (const ProcessorState& state : *seen) sum += state.retired;
+    if (sum != retired || mail_->device_waits_for_host()) {
+      retired = sum;
+      last_move = now;
+    } else if (now - last_move > kWatchdog + kPatience) {
+      // Not even asked to does it end. Memory that it may still write cannot be given back.
+      fmt::print(stderr, "trek: a launch does not end; what it waits for:\n{}", dump);
+      std::abort();
+    } else if (now - last_move > kWatchdog && dump.empty()) {
+      dump = dump_of(*seen);
+      mail_->ask_to_leave();
+      // The processors look at their own memory, not across the bus.
+      if (Status status = machine_->poke(state_.address + offsetof(Control, aborted), 1); !status)
+        return status.error();
+    }
+  }
+  mail_->poll(options);
+  return driver::Done{};
+}
+
+driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
+                                      const RunOptions& options) {
+  mail_->begin();
+  launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
+  launch_.seed = seed;
+  launch_.limit = options.instruction_limit;
+  launch_.profile =
+      options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
+  if (Status status = machine_->start(launch_, state_.address, places_.bytes); !status)
+    return status.error();
+  Ended ended;
+  if (Status status = serve(options, ended.dump); !status) return status.error();
+
+  Control control;
+  const std::span bytes(reinterpret_cast<std::byte*>(&control), sizeof control);
+  if (Status status = machine_->download(state_.address, bytes); !status) return status.error();
+  if (options.profile) {
+    profile_.resize(2 * plan_.nodes.size());
+    const std::span rows(reinterpret_cast<std::byte*>(profile_.data()), profile_.size() * 8);
+    if (Status status = machine_->download(state_.address + places_.profile, rows); !status)
+      return status.error();
+  }
+  const Mailbox& box = mail_->said();
+  ended.ending = box.ending;
+  ended.node = box.end_node;
+  ended.instructions = box.instructions;
+  ended.trap = control.trap;
+  if (control.trap.urgency != 0) ended.ending = Ending::trapped;
+  if (!ended.dump.empty()) ended.ending = Ending::aborted;
+  return ended;
+}
+
+}  // namespace trek::resident

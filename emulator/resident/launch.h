@@ -1,0 +1,67 @@
+// An image on a machine, ready to be launched again and again, and one launch of it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "emulator/resident/machine.h"
+#include "emulator/resident/mail_host.h"
+
+namespace trek::resident {
+
+// How a launch ended.
+struct Ended {
+  Ending ending = Ending::running;
+  TrapRecord trap;    // where trapped
+  uint32_t node = 0;  // the loop, where a limit or a stop took effect
+  uint64_t instructions = 0;
+  std::string dump;  // where aborted: what every processor waited for
+};
+
+class Executable {
+ public:
+  // `plan` must outlive it.
+  static driver::Result<std::unique_ptr<Executable>> create(std::shared_ptr<const Machine> machine,
+                                                            const plan::Plan& plan, Image image);
+
+  const Image& image() const { return image_; }
+  MailHost& mail() { return *mail_; }
+  // Runs to the end; callbacks are called on this thread. The arena is the program's, of at least the
+  // image's bytes.
+  driver::Result<Ended> run(const Memory& arena, uint64_t seed, const RunOptions& options);
+  // Per node, where profiled: nanoseconds of all processors, and tasks.
+  const std::vector<uint64_t>& profile() const { return profile_; }
+
+ private:
+  Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image)
+      : machine_(std::move(machine)), plan_(plan), image_(std::move(image)) {}
+  driver::Status upload();
+  driver::Status serve(const RunOptions& options, std::string& dump);
+  driver::Result<std::vector<ProcessorState>> states() const;
+  std::string dump_of(const std::vector<ProcessorState>& states) const;
+
+  // Offsets in `state_`, which every launch finds zeroed.
+  struct Places {
+    uint64_t log_read = 0;  // the control block is at 0
+    uint64_t states = 0;
+    uint64_t log = 0;
+    uint64_t counters = 0;
+    uint64_t profile = 0;
+    uint64_t bytes = 0;
+  };
+
+  std::shared_ptr<const Machine> machine_;
+  const plan::Plan& plan_;
+  Image image_;
+  Places places_;
+  Memory constants_;  // records, queues, waits, descriptors, places of streams
+  Memory state_;
+  Memory streams_taken_;
+  Memory regions_;
+  Memory mailbox_;
+  std::unique_ptr<MailHost> mail_;
+  Launch launch_ = {};
+  std::vector<uint64_t> profile_;
+};
+
+}  // namespace trek::resident

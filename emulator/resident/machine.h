@@ -1,0 +1,52 @@
+// What executes launches: a GPU, or this computer's threads. A machine has memory of its own, memory that
+// the host sees too, and at most one launch at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "emulator/driver/error.h"
+#include "emulator/resident/mailbox.h"
+
+namespace trek::resident {
+
+// Bytes of a machine, given back with the last copy of `owner`.
+struct Memory {
+  uint64_t address = 0;  // as a launch sees it
+  uint64_t bytes = 0;
+  std::span<std::byte> host;  // of memory that the host sees too
+  std::shared_ptr<void> owner;
+};
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual std::string name() const = 0;
+  virtual int processors() const = 0;          // that execute at the same time
+  virtual uint32_t scratch_bytes() const = 0;  // of a processor, for units
+  virtual driver::Result<uint64_t> free_memory() const = 0;
+
+  // Memory of 256-byte alignment; its bytes are not defined. No bytes are no memory.
+  virtual driver::Result<Memory> allocate(uint64_t bytes) const = 0;
+  virtual driver::Result<Memory> allocate_shared(uint64_t bytes) const = 0;
+  // Between launches, and done when they return.
+  virtual driver::Status upload(uint64_t address, std::span<const std::byte> from) const = 0;
+  virtual driver::Status download(uint64_t address, std::span<std::byte> to) const = 0;
+
+  // Zeroes a range and starts a launch, which is over when is_done().
+  virtual driver::Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const = 0;
+  virtual driver::Result<bool> is_done() const = 0;
+  // While a launch runs: reads what it writes, and writes a word that it reads.
+  virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
+  virtual driver::Status poke(uint64_t address, uint64_t value) const = 0;
+};
+
+// A GPU with the kernel that suits it loaded.
+driver::Result<std::shared_ptr<const Machine>> open_gpu(int ordinal);
+// A thread of this computer for each processor, and blocks of one thread: the same queues, units and
+// mailbox without a GPU, for tests and for debugging.
+std::shared_ptr<const Machine> open_host(int processors);
+
+}  // namespace trek::resident

@@ -1,0 +1,304 @@
+#include "emulator/resident/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "emulator/plan/check.h"
+#include "emulator/plan/link.h"
+#include "emulator/resident/trap_words.h"
+#include "isa/cost.h"
+
+namespace trek::resident {
+namespace {
+
+using driver::Status;
+using isa::ErrorCode;
+using isa::Module;
+using isa::Problems;
+using isa::Role;
+using isa::TensorDecl;
+
+isa::Problem problem(ErrorCode code, std::string message) {
+  isa::Problem p;
+  p.code = code;
+  p.message = std::move(message);
+  return p;
+}
+Problems device_problem(const driver::Error& error) {
+  return {problem(ErrorCode::ShapeLimit, "the resident emulator: " + error.text())};
+}
+
+class ResidentProgram : public Program {
+ public:
+  ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
+                  const LoadOptions& options)
+      : machine_(std::move(machine)), module_(module), seed_(options.seed) {}
+
+  Problems initialise(const LoadOptions& options);
+
+  const Module& module() const override { return module_; }
+  Problems bind(uint32_t tensor, std::span<const std::byte> bytes) override;
+  Problems bind_stream(uint32_t tensor, StreamSource source) override;
+  void set(uint32_t param, uint64_t bits) override;
+  RunResult run(const RunOptions& options) override;
+  std::span<const std::byte> read(uint32_t tensor) override;
+  const Counters& counters() const override { return counters_; }
+
+ private:
+  // A linked function, and what it became on the device.
+  struct Part {
+    plan::Plan plan;
+    std::unique_ptr<Executable> executable;
+  };
+  Problems link_part(Part& part, bool initialisers, uint64_t memory);
+  Problems place_tensor(uint32_t tensor, const LoadOptions& options);
+  Problems write(uint32_t tensor, std::span<const std::byte> bytes);
+  RunResult result_of(const Part& part, const Ended& ended) const;
+  void count(const Part& part);
+
+  std::string name(uint32_t tensor) const { return module_.string(module_.tensors[tensor].name); }
+  const isa::Type& type(uint32_t tensor) const {
+    return module_.type(module_.tensors[tensor].type);
+  }
+  uint64_t offset(uint32_t tensor) const {
+    return static_cast<uint64_t>(main_.plan.buffers[tensor].offset);
+  }
+
+  std::shared_ptr<const Machine> machine_;
+  const Module& module_;
+  uint64_t seed_;
+  Part init_;
+  Part main_;
+  Memory arena_;
+  std::vector<std::byte> read_;  // what read() gave last
+  Counters counters_;
+};
+
+Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memory) {
+  plan::Device device;
+  device.name = machine_->name();
+  device.processors = machine_->processors();
+  device.shared_bytes = machine_->scratch_bytes();
+  device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
+  plan::LinkOptions options;
+  options.initialisers = initialisers;
+  isa::Result<plan::Plan> linked = plan::link(module_, device, options);
+  if (!linked) return linked.take_problems();
+  part.plan = std::move(*linked);
+  isa::Result<Image> image = encode(part.plan);
+  if (!image) return image.take_problems();
+  if (image->arena_bytes > memory)
+    return {problem(ErrorCode::ShapeLimit,
+                    fmt::format("the program needs {} bytes of device memory, of {} to be had",
+                                image->arena_bytes, memory))};
+  auto executable = Executable::create(machine_, part.plan, std::move(*image));
+  if (!executable) return device_problem(executable.error());
+  part.executable = executable.take();
+  return {};
+}
+
+Problems ResidentProgram::initialise(const LoadOptions& options) {
+  auto free = machine_->free_memory();
+  if (!free) return device_problem(free.error());
+  const uint64_t memory = options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
+  for (const bool initialisers : {true, false}) {
+    Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory);
+    if (!problems.empty()) return problems;
+  }
+  const uint64_t bytes =
+      std::max(init_.executable->image().arena_bytes, main_.executable->image().arena_bytes);
+  // Copies in words of 16 bytes may read a few bytes more than a tensor has.
+  auto arena = machine_->allocate(bytes + 256);
+  if (!arena) return device_problem(arena.error());
+  arena_ = arena.take();
+  counters_.memory_bytes = bytes;
+  for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
+    if (module_.tensors[tensor].role == Role::stream) continue;
+    Problems problems = place_tensor(tensor, options);
+    if (!problems.empty()) return problems;
+  }
+  for (uint32_t param = 0; param < module_.params.size(); ++param)
+    set(param, module_.constants[module_.params[param].value].bits);
+  auto ended = init_.executable->run(arena_, seed_, {});
+  if (!ended) return device_problem(ended.error());
+  if (ended->ending == Ending::done) return {};
+  const RunResult result = result_of(init_, *ended);
+  const std::string why = result.trap ? result.trap->detail : result.detail;
+  const auto ref = module_.results(module_.init.code[result.place.instruction])[0];
+  return {problem(ErrorCode::ShapeLimit,
+                  fmt::format("the initialiser of @{} fails: {}", name(ref.index()), why))};
+}
+
+Problems ResidentProgram::write(uint32_t tensor, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};
+  if (Status status = machine_->upload(arena_.address + offset(tensor), bytes); !status)
+    return device_problem(status.error());
+  return {};
+}
+
+Problems ResidentProgram::place_tensor(uint32_t tensor, const LoadOptions& options) {
+  const TensorDecl& decl = module_.tensors[tensor];
+  const auto bytes = static_cast<uint64_t>(type(tensor).bytes());
+  switch (decl.source) {
+    case isa::DataSource::none:
+      return write(tensor, std::vector<std::byte>(bytes));
+    case isa::DataSource::embedded:
+      return write(tensor, std::as_bytes(std::span(module_.data)).subspan(decl.offset, bytes));
+    case isa::DataSource::external:
+      break;
+  }
+  if (!options.external)
+    return {problem(ErrorCode::FileUnreadable,
+                    fmt::format("@{} has external data, and the host gives none", name(tensor)))};
+  isa::Result<std::vector<std::byte>> data = options.external(decl);
+  if (!data) return data.take_problems();
+  if (data->size() != bytes)
+    return {problem(ErrorCode::DataShape,
+                    fmt::format("@{} {} takes {} bytes, its external data has {}", name(tensor),
+                                type(tensor).text(), bytes, data->size()))};
+  return write(tensor, *data);
+}
+
+Problems ResidentProgram::bind(uint32_t tensor, std::span<const std::byte> bytes) {
+  const Role role = module_.tensors[tensor].role;
+  if (role != Role::input && role != Role::state)
+    return {problem(ErrorCode::NotWritable,
+                    fmt::format("@{} is of role {}: inputs and states can be bound", name(tensor),
+                                isa::name(role)))};
+  if (bytes.size() != static_cast<uint64_t>(type(tensor).bytes()))
+    return {problem(ErrorCode::DataShape,
+                    fmt::format("@{} {} takes {} bytes, found {}", name(tensor),
+                                type(tensor).text(), type(tensor).bytes(), bytes.size()))};
+  return write(tensor, bytes);
+}
+
+Problems ResidentProgram::bind_stream(uint32_t tensor, StreamSource source) {
+  const Role role = module_.tensors[tensor].role;
+  if (role != Role::stream)
+    return {problem(ErrorCode::NotReadable,
+                    fmt::format("@{} is of role {}, not a stream", name(tensor), isa::name(role)))};
+  main_.executable->mail().set_source(tensor, std::move(source));
+  return {};
+}
+
+void ResidentProgram::set(uint32_t param, uint64_t bits) {
+  for (const plan::Buffer& buffer : main_.plan.buffers) {
+    if (buffer.kind != plan::BufferKind::param || buffer.source != param) continue;
+    const std::span bytes(reinterpret_cast<const std::byte*>(&bits),
+                          static_cast<size_t>(buffer.bytes));
+    // A failure of the device shows at the next run.
+    static_cast<void>(
+        machine_->upload(arena_.address + static_cast<uint64_t>(buffer.offset), bytes));
+  }
+}
+
+// The words of the contract for what the device said.
+RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const {
+  RunResult result;
+  const auto place_of = [&](uint32_t node) {
+    return Place{part.plan.nodes[node].function, part.plan.nodes[node].instruction};
+  };
+  switch (ended.ending) {
+    case Ending::running:
+    case Ending::done:
+      return result;
+    case Ending::limit:
+      result.outcome = Outcome::limit;
+      result.place = place_of(ended.node);
+      result.detail =
+          fmt::format("instructions: {} executed, as many as allowed", ended.instructions);
+      return result;
+    case Ending::stopped:
+      result.outcome = Outcome::stopped;
+      result.place = place_of(ended.node);
+      return result;
+    case Ending::aborted:
+      result.outcome = Outcome::limit;
+      result.detail = "watchdog: no task ended for 2 s\n" + ended.dump;
+      return result;
+    case Ending::trapped:
+      break;
+  }
+  const plan::Node& node = part.plan.nodes[ended.trap.node];
+  result.outcome = Outcome::trapped;
+  result.place = place_of(ended.trap.node);
+  Trap trap;
+  trap.code = static_cast<isa::TrapCode>(ended.trap.code);
+  trap.place = result.place;
+  for (uint32_t site = node.site; site != plan::kNone; site = part.plan.sites[site].parent)
+    trap.callers.push_back({part.plan.sites[site].function, part.plan.sites[site].instruction});
+  trap.element = ended.trap.element;
+  trap.detail = trap_words(part.plan, ended.trap);
+  result.trap = std::move(trap);
+  return result;
+}
+
+RunResult ResidentProgram::run(const RunOptions& options) {
+  const auto began = std::chrono::steady_clock::now();
+  for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
+    if (module_.tensors[tensor].role != Role::output) continue;
+    if (Problems problems =
+            write(tensor, std::vector<std::byte>(static_cast<size_t>(type(tensor).bytes())));
+        !problems.empty())
+      return {Outcome::limit, std::nullopt, {}, problems[0].message};
+  }
+  auto ended = main_.executable->run(arena_, seed_, options);
+  if (!ended) return {Outcome::limit, std::nullopt, {}, ended.error().text()};
+  const auto took = std::chrono::steady_clock::now() - began;
+  counters_.nanoseconds +=
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  counters_.instructions += ended->instructions;
+  if (options.profile) count(main_);
+  return result_of(main_, *ended);
+}
+
+// What a node took, said of the instruction that names it; the time is that of a processor on average.
+void ResidentProgram::count(const Part& part) {
+  const std::vector<uint64_t>& profile = part.executable->profile();
+  const auto processors = static_cast<uint64_t>(part.plan.device.processors);
+  std::vector<InstructionCounters>& rows = counters_.per_instruction;
+  for (size_t i = 0; i < part.plan.nodes.size(); ++i) {
+    const plan::Node& node = part.plan.nodes[i];
+    const uint64_t tasks = profile[2 * i + 1];
+    if (tasks == 0 || node.tasks == 0) continue;
+    const Place place = {node.function, node.instruction};
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const InstructionCounters& r) {
+      return r.place.function == place.function && r.place.instruction == place.instruction;
+    });
+    if (row == rows.end()) row = rows.insert(rows.end(), InstructionCounters{place, 0, 0, 0, 0});
+    const isa::Function& function = module_.functions[place.function];
+    const isa::Cost cost = isa::cost(module_, function, function.code[place.instruction]);
+    const uint64_t calls = tasks / node.tasks;
+    row->calls += calls;
+    row->nanoseconds += profile[2 * i] / processors;
+    row->flops += cost.flops * calls;
+    row->bytes += cost.bytes * calls;
+  }
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.place.function, a.place.instruction) <
+           std::pair(b.place.function, b.place.instruction);
+  });
+}
+
+std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {
+  read_.resize(static_cast<size_t>(type(tensor).bytes()));
+  if (read_.empty()) return read_;
+  if (!machine_->download(arena_.address + offset(tensor), read_)) return {};
+  return read_;
+}
+
+}  // namespace
+
+isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
+                                                   const Module& module,
+                                                   const LoadOptions& options) {
+  auto program = std::make_unique<ResidentProgram>(std::move(machine), module, options);
+  Problems problems = program->initialise(options);
+  if (!problems.empty()) return problems;
+  return std::unique_ptr<Program>(std::move(program));
+}
+
+}  // namespace trek::resident

@@ -1,0 +1,21 @@
+// The GPU-resident emulator: one persistent kernel executes whole programs.
+#pragma once
+
+#include <memory>
+
+#include "emulator/engine.h"
+
+namespace trek {
+
+// Whether there is a GPU that it runs on, and which, or what is missing.
+EngineStatus resident_engine_status();
+
+// On the first device, or number $TREK_DEVICE. Its load() fails with one problem where
+// resident_engine_status() says that it is not available.
+std::unique_ptr<Engine> make_resident_engine();
+
+// The same queues, units and mailbox executed by CPU threads: slow, always there.
+EngineStatus resident_host_engine_status();
+std::unique_ptr<Engine> make_resident_host_engine();
+
+}  // namespace trek

@@ -1,0 +1,212 @@
+// How a processor goes through its queue: which task is next, in which trip of which loop, and what that
+// task has to wait for. Every processor walks the same regions by the same decisions, so all of them
+// agree on epochs, on the instructions executed so far and on the back-edge at which a run stops; what
+// must be told is told through the decision log and the credit of processor 0.
+//
+// What must hold:
+//   - Regions are counted when they are entered, whether the processor has a task in them or not.
+//   - `moment()` grows in program order and is the same on every processor: trips begun so far in the
+//     upper 40 bits, the node in the lower 24. Between two trips that begin, nodes only ascend: a loop
+//     that is left is followed by later nodes.
+//   - A processor that finds itself behind a trap in program order leaves; one that is before it goes on,
+//     since it may find an earlier one, and what it waits for is before the trap too.
+//   - Leaving early (`aborted`) is always allowed after the watchdog asked.
+//
+// On the device one thread walks; on a host each processor's thread does.
+#pragma once
+
+#include "emulator/resident/mailbox.h"
+#include "emulator/resident/primitives.h"
+
+namespace trek::resident {
+
+class Walker {
+ public:
+  TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions)
+      : launch_(launch),
+        regions_(regions),
+        queue_(launch.records + launch.queues[processor]),
+        processor_(processor) {
+    for (uint32_t r = 0; r < launch.region_count; ++r) regions_[r] = RegionState{};
+    regions_[0].epoch = 1;
+  }
+
+  // The next record that is a task (of any kind), or null at the end of the walk: see ending().
+  TREK_RESIDENT const Record* next();
+  TREK_RESIDENT Ending ending() const { return ending_; }
+  TREK_RESIDENT uint32_t end_node() const { return end_node_; }
+  TREK_RESIDENT uint64_t instructions() const { return instructions_; }
+  TREK_RESIDENT uint64_t moment(const Record& record) const { return begun_ << 24 | record.node; }
+
+  // What `wait` asks of its counter now; false where it asks nothing.
+  TREK_RESIDENT bool target(const Record& record, const Wait& wait, uint32_t& value) const {
+    if (wait.first_trip != 0 && record.loop != kNoRegion && regions_[record.loop].trip > 0)
+      return false;
+    const uint32_t epoch = regions_[wait.region].epoch;
+    if (epoch <= wait.delta) return false;
+    value = wait.count * (epoch - wait.delta);
+    return true;
+  }
+  // The value of a loop's counter in this trip.
+  TREK_RESIDENT int64_t counter(uint32_t region) const {
+    const RegionState& r = regions_[region];
+    return static_cast<int64_t>(static_cast<uint64_t>(r.from) +
+                                r.trip * static_cast<uint64_t>(r.step));
+  }
+  // Whether this processor should leave: somebody asked, or a trap precedes `moment`.
+  TREK_RESIDENT static bool must_leave(const Launch& launch, uint64_t moment) {
+    return load_relaxed(&launch.control->aborted) != 0 ||
+           load_relaxed(&launch.control->trap.urgency) > ~moment;
+  }
+
+ private:
+  TREK_RESIDENT bool read_decision(const Record& record);
+  TREK_RESIDENT void enter(const Record& record);
+  TREK_RESIDENT bool leave(const Record& record);
+  TREK_RESIDENT bool may_go_on(const Record& record);
+  TREK_RESIDENT bool end(Ending ending, uint32_t node) {
+    ending_ = ending;
+    end_node_ = node;
+    return false;
+  }
+  TREK_RESIDENT void give_credit();
+
+  const Launch& launch_;
+  RegionState* regions_;
+  const Record* queue_;
+  uint32_t processor_;
+  uint32_t at_ = 0;
+  uint64_t begun_ = 1;         // trips
+  uint64_t decisions_ = 0;     // read
+  uint64_t back_edges_ = 0;    // taken
+  uint64_t instructions_ = 0;  // of the trips that began
+  uint64_t credit_ = 0;
+  uint64_t last_edge_ = 0;  // processor 0: when, in ns
+  Ending ending_ = Ending::running;
+  uint32_t end_node_ = 0;
+};
+
+TREK_RESIDENT const Record* Walker::next() {
+  for (;;) {
+    const Record& record = queue_[at_];
+    switch (record.kind) {
+      case Kind::decision:
+        if (!read_decision(record)) return nullptr;
+        ++at_;
+        break;
+      case Kind::enter:
+        enter(record);
+        break;
+      case Kind::leave:
+        if (!leave(record)) return nullptr;
+        break;
+      case Kind::halt:
+        instructions_ += record.weight;
+        end(Ending::done, 0);
+        return nullptr;
+      default:
+        ++at_;
+        return &record;
+    }
+  }
+}
+
+// Decisions are read in program order, so the log needs no address but its end.
+TREK_RESIDENT bool Walker::read_decision(const Record& record) {
+  const Decision& entry = launch_.log[decisions_ % kLogEntries];
+  ++decisions_;
+  for (uint32_t spins = 0; load_acquire(&entry.number) < decisions_; ++spins) {
+    // Behind the deciding node: it may have trapped itself.
+    if (spins % 64 == 63 && must_leave(launch_, moment(record) + 1))
+      return end(Ending::aborted, record.node);
+    pause();
+  }
+  for (const uint16_t r : {record.region, record.other}) {
+    if (r == kNoRegion) continue;
+    regions_[r].from = entry.from;
+    regions_[r].step = entry.step;
+    regions_[r].trips = entry.trips;
+  }
+  // Processor 0 does not write over what somebody has still to read.
+  if (decisions_ % kLogStride == 0)
+    store_release(launch_.log_read + size_t{16} * processor_, decisions_);
+  return true;
+}
+
+TREK_RESIDENT void Walker::enter(const Record& record) {
+  RegionState& region = regions_[record.region];
+  if (record.is_static != 0) {
+    region.from = record.first;
+    region.step = record.count;
+    region.trips = record.trips;
+  }
+  const bool enters = record.entering == Entering::always ||
+                      (region.trips > 0) == (record.entering == Entering::counted);
+  if (!enters) {
+    at_ = record.to;
+    return;
+  }
+  region.trip = 0;
+  ++region.epoch;
+  ++begun_;
+  instructions_ += record.weight;
+  ++at_;
+}
+
+TREK_RESIDENT bool Walker::leave(const Record& record) {
+  RegionState& region = regions_[record.region];
+  const bool endless = record.entering == Entering::always;
+  const uint64_t done = region.trip + 1;
+  if (processor_ == 0 && record.level >= 0) {
+    LoopProgress& progress = launch_.mailbox->progress[record.level];
+    store_relaxed_system(&progress.trips, endless ? 0 : region.trips);
+    store_relaxed_system(&progress.done, done);
+  }
+  if (!endless && done >= region.trips) {
+    ++at_;
+    return true;
+  }
+  if (!may_go_on(record)) return false;
+  region.trip = done;
+  ++region.epoch;
+  ++begun_;
+  instructions_ += record.weight;
+  at_ = record.to;
+  return true;
+}
+
+// A back-edge: where limits and stops take effect, at the same one on every processor.
+TREK_RESIDENT bool Walker::may_go_on(const Record& record) {
+  ++back_edges_;
+  const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
+  if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
+  if (processor_ == 0) give_credit();
+  for (uint32_t spins = 0; back_edges_ > credit_ >> 1; ++spins) {
+    if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);
+    credit_ = load_relaxed(&launch_.control->credit);
+    if (spins % 64 == 63) {
+      if (must_leave(launch_, next_trip)) return end(Ending::aborted, record.node);
+      pause();
+    }
+  }
+  if (back_edges_ % 16 == 0 && must_leave(launch_, next_trip))
+    return end(Ending::aborted, record.node);
+  return true;
+}
+
+// Credit runs some 64 back-edges ahead where trips are short, and two where one takes a millisecond, so
+// that nobody waits for it and a stop is obeyed soon.
+TREK_RESIDENT void Walker::give_credit() {
+  constexpr uint64_t kSlow = 1'000'000;
+  if ((credit_ & 1) != 0) return;
+  const uint64_t now = nanoseconds();
+  const uint64_t ahead = now - last_edge_ > kSlow ? 2 : 64;
+  last_edge_ = now;
+  if (back_edges_ + ahead / 2 <= credit_ >> 1) return;
+  const uint64_t stop = load_acquire_system(&launch_.mailbox->stop) != 0 ? 1 : 0;
+  const uint64_t until = stop != 0 && credit_ != 0 ? credit_ >> 1 : back_edges_ + ahead;
+  credit_ = (until > credit_ >> 1 ? until : credit_ >> 1) << 1 | stop;
+  store_release(&launch_.control->credit, credit_);
+}
+
+}  // namespace trek::resident
