@@ -1,0 +1,24 @@
+"""A program of f32 matrix products whose shapes end in the middle of tiles, blocks and segments.
+
+Every form of transpose, a K beyond a segment of 4096, rows and columns of one, lines that no 16-byte copy
+fits: what a fast path for products can get wrong.
+"""
+
+SHAPES = [  # rows, columns, K
+    (128, 512, 784), (128, 10, 512), (100, 77, 130), (64, 64, 4100), (300, 300, 300),
+    (784, 512, 128), (1, 512, 784), (513, 129, 65), (1024, 1024, 1024), (17, 33, 9000),
+]  # yapf: disable
+
+lines = [".trek 1.0"]
+body = []
+for index, (rows, columns, depth) in enumerate(SHAPES):
+    for form in range(4):
+        left = f"{depth},{rows}" if form & 1 else f"{rows},{depth}"
+        right = f"{columns},{depth}" if form & 2 else f"{depth},{columns}"
+        name = f"{index}_{form}"
+        lines.append(f".state @a{name} f32[{left}] = normal(0, 1, key={index * 8 + form + 1})")
+        lines.append(f".state @b{name} f32[{right}] = normal(0, 1, key={index * 8 + form + 1000})")
+        lines.append(f".output @c{name} f32[{rows},{columns}]")
+        flags = (", ta" if form & 1 else "") + (", tb" if form & 2 else "")
+        body.append(f"  @c{name} = matmul @a{name}, @b{name}{flags}")
+print("\n".join(lines + [".func main() {"] + body + ["}"]))

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# tests/gpu/resident.sh PACKAGE OUT: the resident emulator on a device, from a folder that tools/package
+# --data has made: conformance, samples and products against ref, random modules, compute-sanitizer, a
+# killed process, two processes at once. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json.
+set -uo pipefail
+p=$(cd "$1" && pwd)
+out=$2
+mkdir -p "$out"
+modules=${MODULES:-10000}
+run=$p/bin/trek-run
+failures=()
+declare -A fact
+export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-/tmp/trek-cuda-cache} CUDA_CACHE_MAXSIZE=4294967296
+if [[ -d $p/data && ! -e /usr/share/datasets/fashion-mnist ]]; then
+  mkdir -p /usr/share/datasets && cp -r "$p/data/fashion-mnist" /usr/share/datasets/
+fi
+cd "$p"
+fail() { echo "FAILED: $1"; failures+=("$1"); }
+quick() { timeout -k 3 "$@"; }
+device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+
+echo "== start-up"
+for word in first again; do
+  begin=$(date +%s%N)
+  quick 180 "$run" samples/01_hello.trek --engine resident --digest | tail -n 1 || fail "hello $word"
+  fact[start_${word}_ms]=$((($(date +%s%N) - begin) / 1000000))
+done
+echo "first ${fact[start_first_ms]} ms, again ${fact[start_again_ms]} ms"
+
+echo "== conformance"
+good=0
+for file in tests/conformance/*.trek; do
+  if quick 30 "$run" --test --engine resident --quiet "$file" >"$out/last.log" 2>&1; then
+    good=$((good + 1))
+  else
+    fail "conformance $(basename "$file")"
+    head -n 5 "$out/last.log"
+  fi
+done
+fact[conformance_files]=$good
+
+echo "== products of many shapes, samples: the digests of ref"
+python3 tests/gpu/products.py >"$out/products.trek"
+for program in "$out/products.trek" samples/02_softmax_regression.trek samples/03_fashion_mnist.trek; do
+  name=$(basename "$program" .trek)
+  for engine in ref resident; do
+    quick 100 "$run" "$program" --engine $engine --digest --quiet >"$out/$name-$engine.txt" 2>&1 || fail "$name on $engine"
+  done
+  if [[ -s $out/$name-ref.txt ]] && cmp -s "$out/$name-ref.txt" "$out/$name-resident.txt"; then
+    echo "$name: the same $(grep -c '^@' "$out/$name-ref.txt") digests"
+    fact[same_digests_$name]=$(grep -c '^@' "$out/$name-ref.txt")
+  else
+    fail "$name differs"
+  fi
+done
+
+echo "== $modules random modules"
+(cd "$out" && quick 200 "$p/bin/engines-agree" resident --modules "$modules" --first 5000) | tail -n 12 | tee "$out/random.log"
+grep -q ": 0 differ" "$out/random.log" || fail "random modules"
+fact[random_modules]=$modules
+
+echo "== a killed process, and two at once"
+"$run" samples/03_fashion_mnist.trek --engine resident --quiet >/dev/null 2>&1 &
+victim=$!
+sleep 0.8
+kill -9 $victim
+wait $victim 2>/dev/null
+for i in 1 2; do
+  quick 60 "$run" samples/03_fashion_mnist.trek --engine resident --digest --quiet >"$out/twin-$i.txt" 2>&1 &
+  twins[$i]=$!
+done
+for i in 1 2; do
+  wait "${twins[$i]}"
+  cmp -s "$out/twin-$i.txt" "$out/03_fashion_mnist-ref.txt" || fail "two processes at once: $i"
+done
+
+if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+  for tool in memcheck racecheck synccheck initcheck; do
+    echo "== $tool"
+    errors=0
+    for file in add matmul sort loop gather cumsum softmax cross_entropy adam; do
+      [[ -e tests/conformance/$file.trek ]] || continue
+      quick 40 "$sanitizer" --tool $tool --error-exitcode 9 "$run" --test --engine resident --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
+      code=$?
+      ((code == 0)) || { errors=$((errors + 1)); echo "$file: exit $code"; grep -m 3 -E "=========     |Error|Race|hazard" "$out/$tool-$file.log"; }
+    done
+    fact[${tool}_files_with_findings]=$errors
+    ((errors == 0)) || fail "$tool"
+  done
+fi
+
+echo "== times"
+for program in tests/gpu/times/*.trek samples/03_fashion_mnist.trek; do
+  name=$(basename "$program" .trek)
+  times=()
+  for _ in 1 2 3 4 5; do
+    times+=("$(quick 60 "$run" "$program" --engine resident --quiet --profile 2>/dev/null | awk '/ in all: / { print $1, $2; exit }')")
+  done
+  median=$(printf '%s\n' "${times[@]}" | sort -g | sed -n 3p)
+  echo "$name: $median (of ${times[*]})"
+  fact[time_$name]="\"$median\""
+done
+
+json=$out/$(echo "${device##* }" | tr 'A-Z' 'a-z')-resident-$(date -u +%F).json
+{
+  echo "{"
+  echo "  \"command\": \"tests/gpu/resident.sh PACKAGE OUT\","
+  echo "  \"device\": \"$device\", \"driver\": \"$driver\", \"date\": \"$(date -u +%F)\","
+  for key in "${!fact[@]}"; do echo "  \"$key\": ${fact[$key]},"; done | sort
+  echo "  \"failures\": \"${failures[*]:-none}\""
+  echo "}"
+} >"$json"
+cat "$json"
+echo "== failures: ${failures[*]:-none}"
+exit ${#failures[@]}
