@@ -23,7 +23,7 @@ TREK_UNIT void exchange(const Task& task) {
   store64(task.memory(out), to, 0, cast(type, to, operand_of(task, 0, at)));
 }
 
-// Traps at the lowest element that is an infinity or a NaN. Of a scalar, which is attribute 0, at none.
+// Traps at the lowest element that is an infinity or a NaN. A scalar is attribute 0.
 TREK_UNIT void assert_finite(const Task& task) {
   const Node& node = task.node();
   const auto type = static_cast<DType>(node.type);
@@ -32,7 +32,7 @@ TREK_UNIT void assert_finite(const Task& task) {
   const uint64_t infinity = type == DType::f64 ? uint64_t{0x7FF} << 52 : uint64_t{0xFF} << 23;
   for (int64_t i = task.thread(); i < count; i += task.threads()) {
     const uint64_t bits = scalar ? task.attribute(0) : operand_of(task, 0, i);
-    if ((bits & infinity) == infinity) task.fail(scalar ? -1 : i);
+    if ((bits & infinity) == infinity) task.fail(i);
   }
 }
 

@@ -36,9 +36,9 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
     case Kind::one_hot:
       return one_hot(task, first, count);
     case Kind::update:
-      return update(task);
+      return update(task, first, count);
     case Kind::scatter:
-      return scatter(task);
+      return scatter(task, first, count);
     case Kind::exchange:
       return exchange(task);
     default:
@@ -84,8 +84,8 @@ TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
       return cumsum<float>(task, first, first + count);
     case Kind::cross_entropy:
       if constexpr (kFull)
-        if (form == Form::real64) return cross_entropy<double>(task);
-      return cross_entropy<float>(task);
+        if (form == Form::real64) return cross_entropy<double>(task, first, count);
+      return cross_entropy<float>(task, first, count);
     case Kind::clip:
       if constexpr (kFull)
         if (form == Form::real64) return clip<double>(task);
@@ -177,7 +177,7 @@ TREK_UNIT_CALL void describe_fault(Task task) {
       code = isa::TrapCode::NotFinite;
       fault.value = static_cast<int64_t>(
           cast(static_cast<DType>(node.type), DType::f64,
-               fault.element < 0 ? task.attribute(0) : operand_of(task, 0, fault.element)));
+               node.flag != 0 ? task.attribute(0) : operand_of(task, 0, fault.element)));
       break;
     case Kind::trap:
       code = isa::TrapCode::Explicit;

@@ -150,7 +150,7 @@ TREK_TILE void take_two(const float* panel, uint32_t pitch, uint32_t group, uint
 template <uint32_t M, uint32_t kDepth, bool kLeftByLine, bool kRightByLine>
 TREK_TILE void multiply(const float* left, uint32_t left_pitch, const float* right,
                         uint32_t right_pitch, uint32_t down, uint32_t across, float (&sum)[M][M]) {
-#pragma unroll 2
+#pragma clang loop unroll_count(M == 8 ? 1 : 4)
   for (uint32_t k = 0; k < kDepth; k += 2) {
     float x[2][M];
     float y[2][M];
@@ -432,7 +432,7 @@ TREK_TILE bool is_aligned(const float* data, int64_t pitch) {
 }  // namespace matrix_f32
 
 // The tile of number `tile` of a node that suits.
-TREK_TILE void multiply_tile_f32(const Task& task, int64_t tile) {
+TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
   const Node& node = task.node();
   const Matrix& of = node.matrix;

@@ -199,7 +199,7 @@ TREK_UNIT void copy_target(const Task& task) {
 }  // namespace move_detail
 
 // The map is from elements of y to the box in the result.
-TREK_UNIT void update(const Task& task) {
+TREK_UNIT void update(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const int64_t begin = move_detail::begin_of_box(task);
@@ -209,7 +209,9 @@ TREK_UNIT void update(const Task& task) {
   task.sync();
   const std::byte* from = task.memory(node.operand(1));
   std::byte* to = task.memory(node.result(0)) + begin * bytes;
-  for (int64_t i = task.thread(); i < node.operand(1).elements; i += task.threads())
+  const bool whole = static_cast<Tiling>(node.tiling) == Tiling::whole;
+  const int64_t end = whole ? node.operand(1).elements : first + count;
+  for (int64_t i = (whole ? 0 : first) + task.thread(); i < end; i += task.threads())
     move_detail::put_raw(to, bytes, place_of(node, node.move.map, i),
                          move_detail::raw(from, bytes, i));
 }
@@ -233,7 +235,7 @@ TREK_UNIT_CALL uint64_t sum_of(DType type, uint64_t x, uint64_t y) {
 // scatter, scatter.add: y is [outer, count, inner], the result [outer, size, inner]. Everything that falls
 // on one element is brought there by one thread, in ascending order of the index: a thread has some of the
 // columns (outer, inner), or where there are fewer columns than threads, some of the indices of one.
-TREK_UNIT void scatter(const Task& task) {
+TREK_UNIT void scatter(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
   const Move& move = node.move;
   const bool adds = static_cast<Opcode>(node.opcode) == Opcode::ScatterAdd;
@@ -244,14 +246,16 @@ TREK_UNIT void scatter(const Task& task) {
   if (task.failed()) return;
   move_detail::copy_target(task);
   task.sync();
-  const int64_t columns = move.outer * move.inner;
+  const bool whole = static_cast<Tiling>(node.tiling) == Tiling::whole;
+  const int64_t begin = whole ? 0 : first;
+  const int64_t columns = whole ? move.outer * move.inner : count;
   if (columns == 0) return;
   const int64_t owners = columns < task.threads() ? task.threads() / columns : 1;
   const std::byte* from = task.memory(node.operand(2));
   std::byte* to = task.memory(node.result(0));
   for (int64_t c = task.thread(); c < columns * owners; c += task.threads()) {
-    const int64_t column = c / owners;
-    const int64_t owner = c - column * owners;
+    const int64_t column = begin + c / owners;
+    const int64_t owner = c % owners;
     const int64_t outer = column / move.inner;
     const int64_t inner = column - outer * move.inner;
     for (int64_t j = 0; j < move.count; ++j) {

@@ -137,15 +137,20 @@ TREK_UNIT_CALL void finish_rows(Task task, const Group& part) {
   task.sync();
 }
 
-// The losses, as they are or reduced.
+// Whether a node gives a loss for each row, and leaves their reduction to another node.
+TREK_UNIT bool gives_rows(const Node& node) {
+  return static_cast<Tiling>(node.tiling) != Tiling::whole || node.result(0).elements != 1;
+}
+
+// The losses of rows first ... end - 1 as they are, or all of them reduced.
 template <typename C>
-TREK_UNIT_CALL void finish_loss(Task task) {
+TREK_UNIT_CALL void finish_loss(Task task, int64_t first, int64_t end) {
   const auto* losses = reinterpret_cast<const C*>(task.context().arena + task.node().scratch);
   const auto reduction = static_cast<LossReduction>(task.node().flag);
   std::byte* out = task.memory(task.node().result(0));
   const int64_t rows = task.node().lines.lines;
-  if (reduction == LossReduction::none) {
-    for (int64_t row = task.thread(); row < rows; row += task.threads())
+  if (gives_rows(task.node())) {
+    for (int64_t row = first + task.thread(); row < end; row += task.threads())
       write<C>(out, row, losses[row]);
     return;
   }
@@ -169,22 +174,23 @@ TREK_UNIT_CALL void finish_loss(Task task) {
 
 }  // namespace softmax_detail
 
-// All rows; n is the number of classes. fetch[0] reads the logits. Results: loss and gradient, or one of
-// them.
+// The rows of a task, or all of a node that is one; n is the number of classes. fetch[0] reads the logits.
+// Results: loss and gradient, or one of them.
 template <typename C>
-TREK_UNIT_CALL void cross_entropy(Task task) {
+TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   using namespace softmax_detail;  // NOLINT(google-build-using-namespace)
-  const int64_t rows = task.node().lines.lines;
+  const bool whole = static_cast<Tiling>(task.node().tiling) == Tiling::whole;
+  const int64_t begin = whole ? 0 : first;
+  const int64_t rows = whole ? task.node().lines.lines : first + count;  // the end of them
   const int64_t classes = task.node().lines.n;
-  for (int64_t row = task.thread(); row < rows; row += task.threads()) {
+  for (int64_t row = begin + task.thread(); row < rows; row += task.threads()) {
     const auto t = static_cast<int64_t>(operand_of(task, wants_loss(task.node()) ? 1 : 2, row));
     if (t < 0 || t >= classes) task.fail(row);
   }
   task.sync();
   if (task.failed()) return;
-  for (int64_t row = 0; row < task.node().lines.lines && task.node().lines.n > 0;) {
-    const Group group =
-        group_at(task.node(), row, task.node().lines.lines, 1, most_lines(task.node(), 1));
+  for (int64_t row = begin; row < rows && task.node().lines.n > 0;) {
+    const Group group = group_at(task.node(), row, rows, 1, most_lines(task.node(), 1));
     if (is_whole(task.node(), 1)) {
       stage(task, group, 1);
       task.sync();
@@ -204,7 +210,7 @@ TREK_UNIT_CALL void cross_entropy(Task task) {
     }
     row += group.lines;
   }
-  if (wants_loss(task.node())) finish_loss<C>(task);
+  if (wants_loss(task.node())) finish_loss<C>(task, begin, rows);
 }
 
 }  // namespace trek::device

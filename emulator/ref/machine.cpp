@@ -59,6 +59,10 @@ Slot& Machine::slot(Ref ref) {
   return slot.place != nullptr ? *slot.place : slot;
 }
 
+bool Machine::belongs_to_caller(Ref ref) const {
+  return ref.is(RefKind::value) && frame_->values[ref.index()].place != nullptr;
+}
+
 const Type& Machine::type(Ref ref) const {
   switch (ref.kind()) {
     case RefKind::tensor:

@@ -45,6 +45,8 @@ class Machine {
 
   // ---- what a Ref names in the frame being executed
   Slot& slot(isa::Ref ref);
+  // Whether a register is a parameter marked `!`, whose memory outlives its last use here.
+  bool belongs_to_caller(isa::Ref ref) const;
   const isa::Type& type(isa::Ref ref) const;
   // The element of a scalar: a register, parameter or constant.
   uint64_t scalar_bits(isa::Ref ref);

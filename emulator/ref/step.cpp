@@ -124,10 +124,10 @@ Status Step::place_result(size_t i) {
 // Whether an operand is a register of this type that nobody needs any more.
 bool Step::may_take_over(size_t operand, const Type& type) const {
   const Ref ref = operand_refs_[operand];
-  if (!ref.is(RefKind::value) || *operands_[operand].type != type || !machine_.dies_here(ref))
+  if (!ref.is(RefKind::value) || *operands_[operand].type != type || !machine_.dies_here(ref) ||
+      machine_.belongs_to_caller(ref))
     return false;
-  const Slot& slot = machine_.slot(ref);
-  return slot.place == nullptr && slot.buffer.is_unique();
+  return machine_.slot(ref).buffer.is_unique();
 }
 
 void Step::commit() {

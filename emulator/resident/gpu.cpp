@@ -15,7 +15,7 @@ using driver::Result;
 using driver::Status;
 
 constexpr unsigned char kPtx[] = {
-#include "generated/resident.ptx.inc"
+#include <generated/resident.ptx.inc>
 };
 
 constexpr uint32_t kFixedBytes = (sizeof(Shared) + 127) / 128 * 128;

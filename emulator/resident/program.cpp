@@ -21,6 +21,9 @@ using isa::Problems;
 using isa::Role;
 using isa::TensorDecl;
 
+// Elements of a pointwise tile: four for every thread of a block, so that a small tensor is on many.
+constexpr int64_t kChunk = 1024;
+
 isa::Problem problem(ErrorCode code, std::string message) {
   isa::Problem p;
   p.code = code;
@@ -82,6 +85,7 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   device.name = machine_->name();
   device.processors = machine_->processors();
   device.shared_bytes = machine_->scratch_bytes();
+  device.chunk = kChunk;
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   plan::LinkOptions options;
   options.initialisers = initialisers;

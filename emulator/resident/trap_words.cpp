@@ -30,10 +30,14 @@ std::string outside(const plan::Plan& plan, const plan::Node& node, const TrapRe
     case Opcode::Slice:
     case Opcode::Update: {
       const auto axis = static_cast<int>(trap.extra);
-      const isa::Shape& part =
-          node.opcode == Opcode::Slice ? plan.views[node.results[0]].type.shape : type(1).shape;
-      return fmt::format("{} elements from {} on leave axis {} of size {}", part[axis], trap.value,
-                         axis, type(0).shape[axis]);
+      const bool is_slice = node.opcode == Opcode::Slice;
+      int64_t span = is_slice ? plan.views[node.results[0]].type.shape[axis] : type(1).shape[axis];
+      if (is_slice && span > 0)
+        if (const plan::Attribute& strides = plan::attribute(node, "stride"); strides.given)
+          span =
+              (span - 1) * plan::static_integer(plan, strides.items[static_cast<size_t>(axis)]) + 1;
+      return fmt::format("{} elements from {} on leave axis {} of size {}", span, trap.value, axis,
+                         type(0).shape[axis]);
     }
     case Opcode::OneHot:
       return fmt::format("index {} is outside depth {}", index_text(type(0), trap.value),

@@ -4,8 +4,9 @@
 # killed process, two processes at once. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json.
 set -uo pipefail
 p=$(cd "$1" && pwd)
-out=$2
-mkdir -p "$out"
+mkdir -p "$2"
+results=$(cd "$2" && pwd)
+out=$(mktemp -d) # logs
 modules=${MODULES:-10000}
 run=$p/bin/trek-run
 failures=()
@@ -102,7 +103,7 @@ for program in tests/gpu/times/*.trek samples/03_fashion_mnist.trek; do
   fact[time_$name]="\"$median\""
 done
 
-json=$out/$(echo "${device##* }" | tr 'A-Z' 'a-z')-resident-$(date -u +%F).json
+json=$results/$(echo "${device##* }" | tr 'A-Z' 'a-z')-resident-$(date -u +%F).json
 {
   echo "{"
   echo "  \"command\": \"tests/gpu/resident.sh PACKAGE OUT\","

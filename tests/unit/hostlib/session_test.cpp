@@ -143,5 +143,5 @@ TEST_CASE("external data is read beside the module and held to its hash") {
 TEST_CASE("an engine that does not exist is answered with those that do") {
   std::string why;
   CHECK(make_engine("rev", why) == nullptr);
-  CHECK(why == "no engine is named 'rev'; available here: ref");
+  CHECK(why.starts_with("no engine is named 'rev'; available here: ref"));  // and what else is here
 }

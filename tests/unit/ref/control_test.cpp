@@ -107,6 +107,23 @@ TEST_CASE("an argument is the value of the moment, an in-place parameter the ten
   CHECK(f.read_reals(w) == std::vector<double>{103, 105});
 }
 
+TEST_CASE("the last use of an in-place parameter leaves the tensor as it is") {
+  Fixture f;
+  const Ref w = f.state("w", DType::f32, {2});
+  const Type type = Type::tensor(DType::f32, {2});
+  const uint32_t callee = f.build.begin_function("callee");
+  const Ref place = f.build.parameter(type, true);
+  f.add(Opcode::Neg, {place});
+  f.build.return_values({});
+  f.build.end_function();
+  f.build.begin_function("main");
+  REQUIRE_FALSE(f.build.call(callee, std::vector<Ref>{w}, {}));
+  f.build.end_function();
+  f.bind_reals(w, {1, 2});
+  f.must_run();
+  CHECK(f.read_reals(w) == std::vector<double>{1, 2});
+}
+
 TEST_CASE("a register keeps the value of a tensor that is changed later") {
   Fixture f;
   const Ref w = f.state("w", DType::f32, {4});
