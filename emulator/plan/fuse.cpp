@@ -264,10 +264,14 @@ Group Fuser::chain(uint32_t at) {
       has_main = has_main && earlier.main != kNone;
     }
     const bool two_mains = !taken.empty() && has_main;
-    if (two_mains || steps > kMaxMicroSteps || operands > kMaxOperands) {
+    // A trap is said of the node, and that is then the other instruction.
+    const bool traps_as_tail = producer.main != kNone && may_trap(module_, flow_, step);
+    if (traps_as_tail || two_mains || steps > kMaxMicroSteps || operands > kMaxOperands) {
       notes_.pop_back();
       tell(false, name.index, at,
-           two_mains ? "the other operand is a tail already" : "the program would be too long");
+           traps_as_tail ? "it may trap"
+           : two_mains   ? "the other operand is a tail already"
+                         : "the program would be too long");
       continue;
     }
     taken.push_back(name.index);

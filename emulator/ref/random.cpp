@@ -30,7 +30,8 @@ Status generate(const Step& step, const RandomTask& task,
 // The probability of dropout, or a trap.
 Status check_probability(double p) {
   if (p >= 0 && p < 1) return nullptr;
-  return trap(isa::TrapCode::InvalidArgument, -1, fmt::format("p is {}, outside 0 <= p < 1", p));
+  const std::string text = p == p ? fmt::format("{}", p) : "nan";  // one NaN, whatever its sign
+  return trap(isa::TrapCode::InvalidArgument, -1, fmt::format("p is {}, outside 0 <= p < 1", text));
 }
 
 }  // namespace

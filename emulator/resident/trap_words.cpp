@@ -77,7 +77,9 @@ std::string trap_words(const plan::Plan& plan, const TrapRecord& trap) {
       if (node.opcode == Opcode::Loop) return "a loop with step 0 does not end";
       if (isa::info(node.opcode).attribute("step") >= 0)
         return fmt::format("step is {}: steps count from 1", trap.value);
-      return fmt::format("p is {}, outside 0 <= p < 1", std::bit_cast<double>(trap.value));
+      if (const auto p = std::bit_cast<double>(trap.value); p == p)
+        return fmt::format("p is {}, outside 0 <= p < 1", p);
+      return "p is nan, outside 0 <= p < 1";
     case TrapCode::IndexOutOfRange:
       return outside(plan, node, trap);
     case TrapCode::None:
