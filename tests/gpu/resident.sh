@@ -2,6 +2,7 @@
 # tests/gpu/resident.sh PACKAGE OUT: the resident emulator on a device, from a folder that tools/package
 # --data has made: conformance, samples and products against ref, random modules, compute-sanitizer, a
 # killed process, two processes at once. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json.
+# MODULES says how many random modules (10000), SANITIZE=0 leaves out compute-sanitizer.
 set -uo pipefail
 p=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -76,7 +77,7 @@ for i in 1 2; do
   cmp -s "$out/twin-$i.txt" "$out/03_fashion_mnist-ref.txt" || fail "two processes at once: $i"
 done
 
-if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
   for tool in memcheck racecheck synccheck initcheck; do
     echo "== $tool"
     errors=0
@@ -106,7 +107,7 @@ done
 json=$results/$(echo "${device##* }" | tr 'A-Z' 'a-z')-resident-$(date -u +%F).json
 {
   echo "{"
-  echo "  \"command\": \"tests/gpu/resident.sh PACKAGE OUT\","
+  echo "  \"command\": \"MODULES=$modules SANITIZE=${SANITIZE:-1} tests/gpu/resident.sh PACKAGE OUT\","
   echo "  \"device\": \"$device\", \"driver\": \"$driver\", \"date\": \"$(date -u +%F)\","
   for key in "${!fact[@]}"; do echo "  \"$key\": ${fact[$key]},"; done | sort
   echo "  \"failures\": \"${failures[*]:-none}\""
