@@ -256,14 +256,14 @@ Group Fuser::chain(uint32_t at) {
     Group& producer = *groups_[uses_[name.index].definition];
     size_t steps = producer.chain.size() + 1;
     size_t operands = producer.operands.size() + step.operands.size();
-    bool has_main = producer.main != kNone;
+    bool other_main = false;
     for (uint32_t other : taken) {
       const Group& earlier = *groups_[uses_[other].definition];
       steps += earlier.chain.size();
       operands += earlier.operands.size();
-      has_main = has_main && earlier.main != kNone;
+      other_main = other_main || earlier.main != kNone;
     }
-    const bool two_mains = !taken.empty() && has_main;
+    const bool two_mains = producer.main != kNone && other_main;
     // A trap is said of the node, and that is then the other instruction.
     const bool traps_as_tail = producer.main != kNone && may_trap(module_, flow_, step);
     if (traps_as_tail || two_mains || steps > kMaxMicroSteps || operands > kMaxOperands) {
@@ -277,9 +277,10 @@ Group Fuser::chain(uint32_t at) {
     taken.push_back(name.index);
   }
   // The one with an instruction of its own comes first: its operands keep their places.
-  std::stable_partition(taken.begin(), taken.end(), [&](uint32_t value) {
+  const auto with_main = std::find_if(taken.begin(), taken.end(), [&](uint32_t value) {
     return groups_[uses_[value].definition]->main != kNone;
-  });
+  });  // at most one of them has
+  if (with_main != taken.end()) std::rotate(taken.begin(), with_main, with_main + 1);
   std::map<uint32_t, MicroStep::Input> inputs;
   for (uint32_t value : taken) {
     Group& producer = *groups_[uses_[value].definition];

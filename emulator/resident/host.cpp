@@ -29,7 +29,7 @@ class Processor {
       if (!wait(*record)) break;
       if (!execute(*record)) break;
     }
-    launch_.states[number_].doing = Doing::finished;
+    note(launch_.states[number_], Doing::finished);
     if (number_ != 0) return;
     Mailbox& mailbox = *launch_.mailbox;
     mailbox.end_node = walker_.end_node();
@@ -41,6 +41,11 @@ class Processor {
   struct alignas(16) Line {
     std::byte bytes[16];
   };
+
+  static void note(ProcessorState& state, Doing doing) {
+    __atomic_store_n(reinterpret_cast<uint32_t*>(&state.doing), static_cast<uint32_t>(doing),
+                     __ATOMIC_RELAXED);
+  }
 
   bool wait(const Record& record) {
     ProcessorState& state = launch_.states[number_];
@@ -57,7 +62,7 @@ class Processor {
         __atomic_store_n(&state.counter, wait.counter, __ATOMIC_RELAXED);
         __atomic_store_n(&state.target, target, __ATOMIC_RELAXED);
         __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
-        __atomic_store_n(&state.doing, Doing::waiting, __ATOMIC_RELAXED);
+        note(state, Doing::waiting);
         if (Walker::must_leave(launch_, walker_.moment(record))) return false;
         pause();
       }
@@ -76,7 +81,7 @@ class Processor {
     block.shared_bytes = launch_.scratch_bytes;
     ProcessorState& state = launch_.states[number_];
     __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
-    __atomic_store_n(&state.doing, Doing::executing, __ATOMIC_RELAXED);
+    note(state, Doing::executing);
     device::Fault fault = {};
     const uint64_t began = nanoseconds();
     perform(block, launch_, record, node, counters, &decisions_, &fault);
