@@ -150,12 +150,12 @@ class CoreDecoder {
             status_};
   }
 
-  bool string_index(SectionReader& reader, uint32_t index) {
+  bool string_index(SectionReader& reader, uint32_t index) const {
     if (index < module_.strings.size()) return true;
     return reader.fail(
         fmt::format("string {} does not exist: there are {}", index, module_.strings.size()));
   }
-  bool type_index(SectionReader& reader, uint32_t index) {
+  bool type_index(SectionReader& reader, uint32_t index) const {
     if (index < module_.types.size()) return true;
     return reader.fail(
         fmt::format("type {} does not exist: there are {}", index, module_.types.size()));

@@ -66,9 +66,9 @@ Type Module::type_of(const Function& function, Ref ref) const {
   }
 }
 
-const Function* Module::find_function(std::string_view wanted) const {
+const Function* Module::find_function(std::string_view name) const {
   const auto found = std::find_if(functions.begin(), functions.end(),
-                                  [&](const Function& f) { return strings[f.name] == wanted; });
+                                  [&](const Function& f) { return strings[f.name] == name; });
   return found == functions.end() ? nullptr : &*found;
 }
 
