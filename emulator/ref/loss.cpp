@@ -11,8 +11,6 @@
 namespace trek::ref {
 namespace {
 
-using isa::Shape;
-
 constexpr int64_t kRun = 4'096;    // elements that a kernel takes at a time
 constexpr int64_t kGrain = 8'192;  // elements worth a thread
 constexpr int64_t kCastGrain = 32'768;

@@ -86,7 +86,7 @@ class Machine {
     return index == kInitFunction ? module_.init : module_.functions[index];
   }
   const CodeMap& map_of(uint32_t index);
-  void push_frame(uint32_t function);
+  void push_frame(uint32_t index);
   void pop_frame();
   Status execute_next();
   void jump(uint32_t to) { next_ = to; }
