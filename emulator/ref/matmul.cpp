@@ -126,7 +126,8 @@ class MatrixProduct {
     });
     // A task is a right panel and a part of the left ones. A part fits the second-level cache and
     // meets all right panels before the next part comes; there are enough tasks for all threads.
-    const int64_t wanted = parallel_ ? ceil_div(int64_t{4} * step_.pool().threads(), right_panels) : 1;
+    const int64_t wanted =
+        parallel_ ? ceil_div(int64_t{4} * step_.pool().threads(), right_panels) : 1;
     const int64_t resident = ceil_div(left_panels * left_panel_bytes(), kResidentBytes);
     const int64_t parts = std::clamp<int64_t>(std::max(wanted, resident), 1, left_panels);
     each(parts * right_panels, [&](int64_t i) {
