@@ -31,6 +31,14 @@
 
 namespace trek::device {
 
+#ifdef __CUDA__
+// The address that instructions on shared memory take.
+TREK_ON_DEVICE static inline __attribute__((always_inline)) uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(
+      reinterpret_cast<uintptr_t>((__attribute__((address_space(3))) const void*)p));
+}
+#endif
+
 // Two builds of the units: the core has all that f32, f16, bf16, f8 and bool networks want, with integers and
 // moves of any type; the full one has f64 and the sums and products of integers besides, and is larger.
 // Described::needs_full says what a node wants. Define TREK_DEVICE_CORE for the core.

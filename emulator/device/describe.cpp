@@ -258,7 +258,6 @@ void Describer::describe_program() {
   const Type& result = result_type(0);
   Draft draft;
   record_.append(draft, of_.chain, result.shape, {});
-  node_.is_scalar = result.scalar ? 1 : 0;
   node_.whole = result.scalar ? 1 : result.elements();
   programs({}, {draft}, DType::boolean);
 }

@@ -197,9 +197,9 @@ TREK_UNIT uint64_t integer_of(DType type, double x) {
   return value > most ? most : value;
 }
 
-// An integer as a narrower float than f64: rounded once.
-template <typename I>
-TREK_UNIT float float_of(DType type, I x) {
+// A number as a narrower float than f64: rounded once.
+template <typename T>
+TREK_UNIT float float_of(DType type, T x) {
   switch (type) {
     case DType::f16:
       return semantics::widen(semantics::convert<F16>(x));
@@ -209,20 +209,6 @@ TREK_UNIT float float_of(DType type, I x) {
       return semantics::widen(semantics::convert<F8E4M3>(x));
     case DType::f8e5m2:
       return semantics::widen(semantics::convert<F8E5M2>(x));
-    default:
-      return semantics::convert<float>(x);
-  }
-}
-TREK_UNIT float float_of(DType type, double x) {
-  switch (type) {
-    case DType::f16:
-      return semantics::widen(semantics::narrow<F16>(x));
-    case DType::bf16:
-      return semantics::widen(semantics::narrow<BF16>(x));
-    case DType::f8e4m3:
-      return semantics::widen(semantics::narrow<F8E4M3>(x));
-    case DType::f8e5m2:
-      return semantics::widen(semantics::narrow<F8E5M2>(x));
     default:
       return semantics::convert<float>(x);
   }

@@ -33,10 +33,6 @@ inline constexpr uint32_t kWarps = kBlockThreads / 32;
 using Float2 = float __attribute__((ext_vector_type(2)));
 using Float4 = float __attribute__((ext_vector_type(4)));
 
-TREK_TILE uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(
-      reinterpret_cast<uint64_t>((__attribute__((address_space(3))) const void*)p));
-}
 // `bytes` of the 16 or 4 at `from` to shared memory, zeros after them.
 TREK_TILE void copy16(float* to, const float* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),

@@ -210,14 +210,14 @@ struct Order {
 };
 
 struct alignas(16) Node {
-  uint32_t bytes;     // of the record
-  uint16_t opcode;    // Opcode of its own instruction
-  uint8_t kind;       // Kind
-  uint8_t tiling;     // Tiling
-  uint8_t type;       // DType: T of its own instruction
-  uint8_t compute;    // DType: that of its arithmetic
-  uint8_t flag;       // nesterov, the reduction of a loss, a scalar operand: see the units
-  uint8_t is_scalar;  // its result is a scalar: a fault has no element
+  uint32_t bytes;   // of the record
+  uint16_t opcode;  // Opcode of its own instruction
+  uint8_t kind;     // Kind
+  uint8_t tiling;   // Tiling
+  uint8_t type;     // DType: T of its own instruction
+  uint8_t compute;  // DType: that of its arithmetic
+  uint8_t flag;     // nesterov, the reduction of a loss, a scalar operand: see the units
+  uint8_t unused;
   uint16_t operands;  // of its own; the table has more where programs read them
   uint16_t all_operands;
   uint16_t results;

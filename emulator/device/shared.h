@@ -41,9 +41,7 @@ class Task {
  public:
 #ifdef __CUDA__
   TREK_ON_DEVICE explicit Task(const Block& block)
-      : thread_(block.thread),
-        shared_(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(
-            (__attribute__((address_space(3))) std::byte*)block.shared))) {}
+      : thread_(block.thread), shared_(shared_address(block.shared)) {}
   TREK_ON_DEVICE uint32_t thread() const { return thread_; }
   TREK_ON_DEVICE uint32_t threads() const { return kBlockThreads; }
   TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }

@@ -30,11 +30,7 @@ class Processor {
       if (!execute(*record)) break;
     }
     note(launch_.states[number_], Doing::finished);
-    if (number_ != 0) return;
-    Mailbox& mailbox = *launch_.mailbox;
-    mailbox.end_node = walker_.end_node();
-    mailbox.instructions = walker_.instructions();
-    mailbox.ending = walker_.ending();
+    if (number_ == 0) walker_.say_end();
   }
 
  private:
@@ -50,11 +46,10 @@ class Processor {
   bool wait(const Record& record) {
     ProcessorState& state = launch_.states[number_];
     for (uint32_t i = 0; i < record.waits; ++i) {
-      const Wait& wait =
-          i < kInlineWaits ? record.wait[i] : launch_.waits[record.more_waits + i - kInlineWaits];
+      const Wait& wait = walker_.wait_of(record, i);
       uint32_t target = 0;
       if (!walker_.target(record, wait, target)) continue;
-      const uint32_t* counter = launch_.counters + size_t{wait.counter} * kCounterStride;
+      const uint32_t* counter = counter_at(launch_, wait.counter);
       for (;;) {
         const uint32_t seen = load_acquire(counter);
         if (static_cast<int32_t>(seen - target) >= 0) break;
@@ -90,11 +85,8 @@ class Processor {
       return false;
     }
     for (uint32_t i = 0; i < record.signals; ++i)
-      add_release(launch_.counters + size_t{record.signal[i]} * kCounterStride, 1);
-    if (launch_.profile != nullptr) {
-      add_relaxed(launch_.profile + size_t{2} * record.node, nanoseconds() - began);
-      add_relaxed(launch_.profile + size_t{2} * record.node + 1, 1);
-    }
+      add_release(counter_at(launch_, record.signal[i]), 1);
+    if (launch_.profile != nullptr) count_task(launch_, record.node, began);
     store_relaxed(&state.retired, ++retired_);
     return true;
   }

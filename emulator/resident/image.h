@@ -60,7 +60,7 @@ struct alignas(128) Record {
   uint8_t waits = 0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint8_t signals = 0;  // counters to raise
   Entering entering = Entering::counted;
-  uint32_t node = 0;              // in program order; of leave and halt the loop's decision
+  uint32_t node = 0;              // in program order; of enter and leave the region's first
   uint32_t descriptor = 0;        // in Launch::descriptors, in units of 16 bytes
   uint32_t descriptor_bytes = 0;  // a multiple of 16
   uint16_t region = kNoRegion;
@@ -73,7 +73,7 @@ struct alignas(128) Record {
   int64_t count = 0;          // and the loop's step
   uint64_t trips = 0;         // of an `enter` that is_static
   uint32_t more_waits = 0;    // in Launch::waits
-  uint32_t weight = 0;  // of a leave or halt: instructions in a trip, inner regions not counted
+  uint32_t weight = 0;  // of enter, leave and halt: instructions of a trip; of next the stream
   Wait wait[kInlineWaits];
   uint32_t signal[kMaxSignals] = {};
 };
@@ -118,7 +118,6 @@ enum class Ending : uint32_t { running, done, limit, stopped, trapped, aborted }
 enum class Doing : uint32_t { starting, waiting, executing, finished };
 struct alignas(64) ProcessorState {
   uint64_t retired = 0;  // tasks
-  uint32_t record = 0;
   Doing doing = Doing::starting;
   uint32_t node = 0;
   uint32_t counter = 0;  // waiting for it

@@ -80,4 +80,6 @@ struct Launch {
   uint32_t pad;
 };
 
+inline constexpr uint32_t kCounterStride = 32;  // words between counters: a cache line each
+
 }  // namespace trek::resident

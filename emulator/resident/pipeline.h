@@ -23,7 +23,6 @@ inline constexpr uint32_t kSlots = 4;  // a power of two
 inline constexpr uint32_t kComputeThreads = 256;
 inline constexpr uint32_t kThreads = kComputeThreads + 64;
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
-inline constexpr uint32_t kCounterStride = 32;   // words between counters: a cache line each
 
 struct Slot {
   Record record;

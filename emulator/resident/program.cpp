@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include <fmt/format.h>
 
-#include "emulator/plan/check.h"
 #include "emulator/plan/link.h"
 #include "emulator/resident/trap_words.h"
 #include "isa/cost.h"

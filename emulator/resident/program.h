@@ -8,7 +8,7 @@
 
 namespace trek::resident {
 
-// Links, checks and uploads a verified module, gives every tensor its first bytes, and runs the
+// Links and uploads a verified module, gives every tensor its first bytes, and runs the
 // initialisers. Fails where the device's memory does not suffice, external data is not as it should be,
 // or an initialiser traps.
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,

@@ -6,11 +6,7 @@ namespace trek::resident {
 namespace {
 
 using device::Block;
-
-TREK_RESIDENT uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(
-      reinterpret_cast<uint64_t>((__attribute__((address_space(3))) const void*)p));
-}
+using device::shared_address;
 
 TREK_RESIDENT void barrier_init(uint64_t* barrier) {
   asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
@@ -88,7 +84,7 @@ class Controller {
           slot.record.kind = Kind::halt;
           slot.waits = 0;
           barrier_arrive(&shared_.filled[n % kSlots]);
-          if (processor_ == 0) say_end();
+          if (processor_ == 0) walker_.say_end();
         }
         return;
       }
@@ -119,8 +115,7 @@ class Controller {
     // Lanes work out one wait each; walker_ lives in lane 0, the regions' states in memory.
     const uint32_t waits = slot.record.waits;
     for (uint32_t i = lane_; i < waits; i += 32) {
-      const Wait wait = i < kInlineWaits ? slot.record.wait[i]
-                                         : launch_.waits[slot.record.more_waits + i - kInlineWaits];
+      const Wait wait = walker_.wait_of(slot.record, i);
       uint32_t target = 0;
       const bool asks = walker_.target(slot.record, wait, target);
       slot.counter[i] = wait.counter;
@@ -135,13 +130,6 @@ class Controller {
       const auto& read = *reinterpret_cast<const CountersRead*>(descriptor);
       for (uint32_t i = 0; i < read.count; ++i) slot.counters[i] = walker_.counter(read.region[i]);
     }
-  }
-
-  TREK_RESIDENT void say_end() {
-    Mailbox& mailbox = *launch_.mailbox;
-    mailbox.end_node = walker_.end_node();
-    mailbox.instructions = walker_.instructions();
-    mailbox.ending = walker_.ending();
   }
 
   const Launch& launch_;
@@ -161,7 +149,7 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     for (uint32_t i = lane; i < slot.waits; i += 32) {
       const uint32_t counter = slot.counter[i];
       if (counter == kNoCounter) continue;
-      const uint32_t* at = launch.counters + size_t{counter} * kCounterStride;
+      const uint32_t* at = counter_at(launch, counter);
       const uint32_t target = slot.target[i];
       for (uint32_t spins = 0;; ++spins) {
         const uint32_t seen = load_acquire(at);
@@ -207,16 +195,13 @@ TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& bl
     if (!left) trapped = shared.fault.code != 0;
     if (block.thread < 32) {
       if (block.thread < slot.record.signals && !left && !trapped)
-        add_release(launch.counters + size_t{slot.record.signal[block.thread]} * kCounterStride, 1);
+        add_release(counter_at(launch, slot.record.signal[block.thread]), 1);
       if (block.thread == 0) {
         if (trapped && !left) {
           report_trap(launch, slot.moment, slot.record.node, shared.fault);
           store_volatile(&shared.left, 1);
         }
-        if (launch.profile != nullptr && !left) {
-          add_relaxed(launch.profile + size_t{2} * slot.record.node, nanoseconds() - began);
-          add_relaxed(launch.profile + size_t{2} * slot.record.node + 1, 1);
-        }
+        if (launch.profile != nullptr && !left) count_task(launch, slot.record.node, began);
         store_relaxed(&state.retired, n + 1);
       }
       warp_sync();

@@ -198,6 +198,17 @@ TREK_RESIDENT void report_trap(const Launch& launch, uint64_t moment, uint32_t n
   unlock(&trap.lock);
 }
 
+TREK_RESIDENT uint32_t* counter_at(const Launch& launch, uint32_t counter) {
+  return launch.counters + size_t{counter} * kCounterStride;
+}
+
+// Adds a task that began at `began` to the profile, which there must be.
+TREK_RESIDENT void count_task(const Launch& launch, uint32_t node, uint64_t began) {
+  uint64_t* row = launch.profile + size_t{2} * node;
+  add_relaxed(row, nanoseconds() - began);
+  add_relaxed(row + 1, 1);
+}
+
 // Executes a task of any kind; `fault.code` is 0 afterwards unless it trapped. `decisions` counts those of
 // processor 0.
 TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, const Record& record,

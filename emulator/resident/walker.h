@@ -31,13 +31,21 @@ class Walker {
     regions_[0].epoch = 1;
   }
 
-  // The next record that is a task (of any kind), or null at the end of the walk: see ending().
+  // The next record that is a task (of any kind), or null at the end of the walk: see say_end().
   TREK_RESIDENT const Record* next();
-  TREK_RESIDENT Ending ending() const { return ending_; }
-  TREK_RESIDENT uint32_t end_node() const { return end_node_; }
-  TREK_RESIDENT uint64_t instructions() const { return instructions_; }
+  // Tells the host how the walk ended; processor 0 does.
+  TREK_RESIDENT void say_end() const {
+    Mailbox& mailbox = *launch_.mailbox;
+    mailbox.end_node = end_node_;
+    mailbox.instructions = instructions_;
+    mailbox.ending = ending_;
+  }
   TREK_RESIDENT uint64_t moment(const Record& record) const { return begun_ << 24 | record.node; }
 
+  // Wait i of a record.
+  TREK_RESIDENT const Wait& wait_of(const Record& record, uint32_t i) const {
+    return i < kInlineWaits ? record.wait[i] : launch_.waits[record.more_waits + i - kInlineWaits];
+  }
   // What `wait` asks of its counter now; false where it asks nothing.
   TREK_RESIDENT bool target(const Record& record, const Wait& wait, uint32_t& value) const {
     if (wait.first_trip != 0 && record.loop != kNoRegion && regions_[record.loop].trip > 0)

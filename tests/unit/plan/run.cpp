@@ -1,7 +1,9 @@
 #include "tests/unit/plan/run.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -178,6 +180,45 @@ void expect_as_reference(const isa::Module& module) {
       CHECK(got.tensors == want.tensors);
       CHECK(got.instructions == want.instructions);
     }
+}
+
+std::vector<std::string> conformance_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/conformance"))
+    if (entry.path().extension() == ".trek") files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Given given_by(const isa::Module& module, const isa::Test& test) {
+  Given given;
+  given.blocks = 0;
+  for (const isa::TestBinding& binding : test.given) {
+    const bool is_tensor = binding.target.is(isa::RefKind::tensor);
+    const uint32_t index = binding.target.index();
+    const int64_t size = is_tensor ? module.types[module.tensors[index].type].bytes()
+                                   : isa::byte_size(module.params[index].dtype);
+    const auto from = module.data.begin() + static_cast<std::ptrdiff_t>(binding.offset);
+    (is_tensor ? given.tensors : given.params)[index] = {from, from + size};
+  }
+  return given;
+}
+
+void expect(const isa::Module& module, const isa::Test& test, const Outcome& outcome) {
+  if (test.trap != isa::TrapCode::None) {
+    CHECK(outcome.trap.starts_with(std::string(isa::name(test.trap)) + " "));
+    return;
+  }
+  REQUIRE(outcome.trap.empty());
+  for (const isa::TestBinding& binding : test.expected) {
+    const uint32_t tensor = binding.target.index();
+    const isa::Type& type = module.types[module.tensors[tensor].type];
+    const auto from = module.data.begin() + static_cast<std::ptrdiff_t>(binding.offset);
+    std::vector<std::byte> want(from, from + type.bytes());
+    make_nans_one(type.dtype, want);
+    INFO("@" << module.strings[module.tensors[tensor].name] << " " << type.text());
+    CHECK(outcome.tensors[tensor] == want);
+  }
 }
 
 }  // namespace trek::plan::test

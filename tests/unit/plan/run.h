@@ -56,4 +56,9 @@ void expect_as_reference(const isa::Module& module);
 // Bytes with every NaN made one value.
 void make_nans_one(isa::DType dtype, std::vector<std::byte>& bytes);
 
+// The conformance files, in order; what a test of one gives, and the checks that an outcome is as it says.
+std::vector<std::string> conformance_files();
+Given given_by(const isa::Module& module, const isa::Test& test);
+void expect(const isa::Module& module, const isa::Test& test, const Outcome& outcome);
+
 }  // namespace trek::plan::test
