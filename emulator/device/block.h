@@ -12,6 +12,10 @@
 
 #ifdef __CUDA__
 #define TREK_ON_DEVICE __attribute__((device))
+// Compiled for Hopper itself: its tensor copy engine and products of warpgroups are there.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define TREK_SM90A
+#endif
 #else
 #define TREK_ON_DEVICE
 #include <atomic>

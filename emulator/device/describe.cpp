@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/device/describe_product.h"
 #include "emulator/device/element.h"
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
@@ -177,6 +178,7 @@ class Describer {
   Record record_;
   Node& node_;
   int64_t scratch_ = 0;  // of all tasks
+  std::vector<TensorMap> maps_;
 };
 
 int Describer::axis_in(const Shape& shape) const {
@@ -505,7 +507,7 @@ void Describer::describe_order() {
 
 void Describer::describe_matrix() {
   const plan::MatrixShape shape = plan::matrix_shape(of_);
-  const plan::MatrixTiles tiles = plan::matrix_tiles(plan_.device, shape);
+  const plan::MatrixTiles tiles = plan::matrix_tiles(plan_, of_);
   const Shape& a = type(0).shape;
   const Shape& b = type(1).shape;
   const Shape& out = of_.main_type.shape;
@@ -517,9 +519,10 @@ void Describer::describe_matrix() {
   to.tile_columns = tiles.columns;
   to.down = tiles.down;
   to.across = tiles.across;
-  to.a_row = shape.ta ? 1 : shape.k;
+  // Of a single line it does not matter how far the next would be.
+  to.a_row = shape.ta && shape.m != 1 ? 1 : shape.k;
   to.a_k = shape.ta ? shape.m : 1;
-  to.b_column = shape.tb ? shape.k : 1;
+  to.b_column = shape.tb || shape.n == 1 ? shape.k : 1;
   to.b_k = shape.tb ? 1 : shape.n;
   to.a_matrix = shape.m * shape.k;
   to.b_matrix = shape.n * shape.k;
@@ -572,6 +575,16 @@ void Describer::describe_matrix() {
   record_.append(draft, of_.chain, result_type(0).shape, main);
   programs({}, {draft}, accumulator);
   node_.fetch[0].narrow = node_.deliver[0].narrow;  // the form of what is staged
+  // What has elements of 8 bytes behind it stays with the dot order.
+  const bool narrow = node_.deliver[0].narrow != 0;
+  const plan::Product product = narrow ? plan::product_of(plan_, of_) : plan::Product::ordered;
+  to.product = static_cast<uint8_t>(product);
+  to.part_columns = static_cast<uint16_t>(tiles.part_columns);
+  describe_tail(record_, draft, result_type(0).dtype, to);
+  if (product != plan::Product::tensor || !plan_.device.copies_tensors) return;
+  maps_ = tensor_maps(plan_, of_, to);
+  to.has_maps = maps_.empty() ? 0 : 1;
+  scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
 }
 
 // ---- training and random numbers -----------------------------------------------------------------
@@ -740,6 +753,7 @@ Described Describer::run() {
   }
   Described described = record_.finish();
   described.scratch_bytes = (scratch_ + 255) / 256 * 256;
+  described.maps = std::move(maps_);
   described.needs_full = needs_full(*reinterpret_cast<const Node*>(described.bytes.data()));
   return described;
 }

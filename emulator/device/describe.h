@@ -1,6 +1,7 @@
 // From a node of a plan to the descriptor that its unit reads. Host only.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,18 @@
 
 namespace trek::device {
 
+// A tensor as the copy engine of a device sees it: what a driver makes a tensor map of. Three axes, innermost
+// first; the elements of the first are neighbours. What is copied are boxes, whose rows in shared memory have
+// 128 bytes and are swizzled by as many.
+struct TensorMap {
+  int64_t offset = 0;  // in the arena
+  isa::DType dtype = isa::DType::none;
+  std::array<int64_t, 3> sizes{};
+  std::array<int64_t, 2> strides{};  // bytes, of the second and the third axis: multiples of 16
+  std::array<uint32_t, 3> box{};     // elements
+};
+inline constexpr int64_t kTensorMapBytes = 128;
+
 struct Described {
   // The record: a Node at its start, to be kept 16-byte aligned wherever it is copied.
   std::vector<std::byte> bytes;
@@ -20,6 +33,9 @@ struct Described {
   // What the node's tasks need in the arena beside its buffers, for all of them at once, 256-byte aligned;
   // its offset is to be written with set_scratch(). 0: nothing.
   int64_t scratch_bytes = 0;
+  // Tensor maps that the node's scratch begins with, in order: the engine has them made once it knows where
+  // the arena lies. None where the device copies no tensors.
+  std::vector<TensorMap> maps;
   // Whether it wants the full build of the units (block.h): f64 arithmetic, sums and products of integers.
   bool needs_full = false;
   // Why no unit can execute it, in a sentence; empty: one can.

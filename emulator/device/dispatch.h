@@ -6,6 +6,9 @@
 #include "emulator/device/execute.h"
 #include "emulator/device/matrix.h"
 #include "emulator/device/matrix_f32.h"
+#include "emulator/device/matrix_tensor.h"
+#include "emulator/device/matrix_tensor_90a.h"
+#include "emulator/device/matrix_thin.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
@@ -46,7 +49,16 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
   }
 }
 
-TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
+#ifdef __CUDA__
+// A tile of a product that is not ordered; on a host it is one by the dot order.
+TREK_UNIT void multiply_fast(const Task& task, int64_t tile) {
+  if (static_cast<Product>(task.node().matrix.product) == Product::thin)
+    return multiply_tile_thin(task, tile);
+  multiply_tile_tensor(task, tile);
+}
+#endif
+
+TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
   const Form form = form_of(static_cast<DType>(task.node().compute));
   switch (static_cast<Kind>(task.node().kind)) {
     case Kind::program:
@@ -96,6 +108,8 @@ TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
       return permutation(task);
     case Kind::matrix:
 #ifdef __CUDA__
+      if (static_cast<Product>(task.node().matrix.product) != Product::ordered)
+        return multiply_fast(task, first);
       if (matrix_f32::suits(task.node())) return multiply_tile_f32(task, first);
 #endif
       if constexpr (kFull) {
@@ -190,8 +204,10 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 
 }  // namespace dispatch_detail
 
-TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
-                       const Environment& environment, Fault* fault) {
+TREK_UNIT __attribute__((always_inline)) void execute(const Block& block, const Node& node,
+                                                      int64_t first, int64_t count,
+                                                      const Environment& environment,
+                                                      Fault* fault) {
   const Task task(block);
   if (task.thread() == 0) {
     *fault = {0, INT64_MAX, 0, 0};
@@ -206,7 +222,13 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
     first = 0;
     count = node.whole;
   }
-  dispatch_detail::run_unit(task, first, count);
+#ifdef TREK_SM90A
+  // Not among the other units, because it must not be called (matrix_tensor_90a.h).
+  if (static_cast<Kind>(node.kind) == Kind::matrix && node.matrix.has_maps != 0)
+    multiply_tile_tensor_90a(task, first);
+  else
+#endif
+    dispatch_detail::run_unit(task, first, count);
   task.sync();
   if (task.thread() == 0 && task.failed()) dispatch_detail::describe_fault(task);
   task.sync();

@@ -10,8 +10,9 @@ namespace trek::device {
 // enter together, with equal arguments; memory that other blocks wrote must be visible to them. On return
 // all threads have passed a sync, *fault (which the block shares) says whether the task trapped, and the
 // block's shared memory is free. Memory is not defined after a trap.
-TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
-                       const Environment& environment, Fault* fault);
+TREK_UNIT __attribute__((always_inline)) void execute(const Block& block, const Node& node,
+                                                      int64_t first, int64_t count,
+                                                      const Environment& environment, Fault* fault);
 
 }  // namespace trek::device
 

@@ -166,6 +166,35 @@ struct Lines {
   uint8_t unused[7];
 };
 
+// How a matrix product is computed; which one is the plan's choice (plan::Product).
+enum class Product : uint8_t {
+  ordered,  // by the dot order
+  tensor,   // by tensor cores, in parts of kPartRows × part_columns
+  thin,     // of at most kThinRows rows, at the speed of memory
+};
+
+// A step of the deliver program of a product that is not ordered, as it is applied to accumulators in
+// registers: value = opcode(value, second), in f32, rounded to `to`.
+struct TailStep {
+  enum Second : uint8_t {
+    none,
+    scalar,    // a Scalar of the node
+    row,       // of an operand, the element of the column
+    elements,  // of an operand, the element at the same place
+  };
+  uint16_t opcode;  // Opcode: Add, Mul, Relu, ReluGrad; Cast where only the rounding is wanted
+  uint8_t to;       // DType: f32, f16, bf16
+  uint8_t second;   // Second
+  uint8_t index;    // of the scalar, of the operand
+  uint8_t unused[3];
+};
+inline constexpr uint32_t kMaxTail = 5;
+
+inline constexpr uint32_t kPartRows = 128;
+inline constexpr uint32_t kThinRows = 16;
+// The rows of a thin product as they are kept: less than this.
+inline constexpr uint32_t kThinLeftBytes = 95 * 1024;
+
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
   int64_t m;
@@ -185,6 +214,14 @@ struct Matrix {
   Map b_batch;
   Map result_rows;  // from batch × m + row, of elements
   Map result_columns;
+  uint16_t part_columns;
+  uint8_t product;     // Product
+  uint8_t has_maps;    // tensor maps of both operands are at the node's scratch (describe.h)
+  uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
+  uint8_t unused[3];
+  TailStep tail[kMaxTail];
+
+  static constexpr uint8_t kNoTail = 0xFF;
 };
 
 // Moves: what each reads is said in move.h.
@@ -262,7 +299,7 @@ struct alignas(16) Node {
 };
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
-static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 120 && sizeof(Move) == 48);
-static_assert(sizeof(Node) == 304 && alignof(Node) == 16);
+static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 168 && sizeof(Move) == 48);
+static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 352 && alignof(Node) == 16);
 
 }  // namespace trek::device

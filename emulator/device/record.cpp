@@ -116,6 +116,14 @@ void Record::result(uint32_t index) {
   results_.push_back(entry);
 }
 
+bool Record::reads_row(uint32_t entry, int64_t columns) const {
+  const Map& map = operands_[entry].map;
+  if (map.kind != Map::axes || map.count != 2) return false;
+  const Axis& rows = axes_[map.first];
+  const Axis& row = axes_[map.first + 1u];
+  return rows.stride == 0 && row.stride == 1 && row.size == columns;
+}
+
 uint32_t Record::add(const Scalar& scalar) {
   for (uint32_t i = 0; i < scalars_.size(); ++i)
     if (std::memcmp(&scalars_[i], &scalar, sizeof(scalar)) == 0) return i;

@@ -56,6 +56,13 @@ class Record {
   // Adds an entry to the table of operands, of results.
   uint32_t operand(plan::Operand operand, const isa::Type& type, Map map);
   void result(uint32_t view);
+  // Of an entry of the table of operands: its type; whether it is read at the result's own elements, or at
+  // the columns of a result of `columns` of them.
+  isa::DType operand_type(uint32_t entry) const {
+    return static_cast<isa::DType>(operands_[entry].dtype);
+  }
+  bool reads_same(uint32_t entry) const { return operands_[entry].map.kind == Map::same; }
+  bool reads_row(uint32_t entry, int64_t columns) const;
   // The Scalar that an operand of the plan is as a `want`; of a real attribute that is not given, its
   // default. A row of equal ones is one.
   uint32_t scalar(plan::Operand operand, isa::DType want);

@@ -79,6 +79,21 @@ struct LaunchConfig {
   unsigned attribute_count;
 };
 
+// A tensor as the copy engine of sm_90 sees it; device memory holds it as it is.
+struct alignas(64) CuTensorMap {
+  uint64_t opaque[16];
+};
+
+enum class TensorMapType : int {
+  f16 = 6,
+  bf16 = 9,
+};
+
+inline constexpr int kInterleaveNone = 0;
+inline constexpr int kSwizzle128 = 3;
+inline constexpr int kL2Promotion256 = 3;
+inline constexpr int kFillZeros = 0;
+
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostAllocPortable = 1;

@@ -98,13 +98,13 @@ MatrixShape matrix_shape(const Node& node) {
   return shape;
 }
 
-namespace {
-
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {
   tiles.down = (shape.m + tiles.rows - 1) / tiles.rows;
   tiles.across = (shape.n + tiles.columns - 1) / tiles.columns;
   tiles.count = tiles.down * tiles.across * shape.batches;
 }
+
+namespace {
 
 // What a product takes with such tiles, in cycles of a processor with 128 multipliers and eight warps. A
 // small tile has 4 x 4 outputs a lane, and its lanes wait for shared memory half of the time; warps that
@@ -122,7 +122,7 @@ double estimate(const Device& device, const MatrixTiles& tiles, const MatrixShap
 
 }  // namespace
 
-MatrixTiles matrix_tiles(const Device& device, const MatrixShape& shape) {
+MatrixTiles ordered_tiles(const Device& device, const MatrixShape& shape) {
   // From a quarter to four times the device's own tile, the one that is done first.
   MatrixTiles tiles;
   double least = 0;

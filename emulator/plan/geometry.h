@@ -57,15 +57,34 @@ struct MatrixShape {
 };
 MatrixShape matrix_shape(const Node& node);
 
-// The tiles of a matrix node, as the device and the number of tasks want them.
+// How a matrix product is computed.
+enum class Product : uint8_t {
+  ordered,  // by the dot order, in parts as the unit likes
+  tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
+  thin,     // fast: of at most kThinRows rows, in strips of part_columns, at the speed of memory
+};
+std::string_view name(Product product);
+inline constexpr int64_t kPartRows = 128;
+inline constexpr int64_t kThinRows = 16;
+// Room for the rows of a thin product, each padded by at most kThinPadding.
+inline constexpr int64_t kThinLeftBytes = 95 * 1024;
+inline constexpr int64_t kThinPadding = 192;
+// Under fast numerics products of f16 and of bf16 are not ordered; all others are.
+Product product_of(const Plan& plan, const Node& node);
+
+// The tiles of a matrix node, as the device and the number of tasks want them: of an ordered product, and
+// of any. count_tiles() works out what follows from a tile's rows and columns.
 struct MatrixTiles {
   int64_t rows = 64;
   int64_t columns = 64;
   int64_t down = 0;
   int64_t across = 0;
   int64_t count = 0;
+  int64_t part_columns = 0;  // of a product that is not ordered
 };
-MatrixTiles matrix_tiles(const Device& device, const MatrixShape& shape);
+void count_tiles(MatrixTiles& tiles, const MatrixShape& shape);
+MatrixTiles ordered_tiles(const Device& device, const MatrixShape& shape);
+MatrixTiles matrix_tiles(const Plan& plan, const Node& node);
 
 // One tile: of batch `batch`, the rows [row, row + rows) and columns [column, column + columns).
 struct MatrixTile {

@@ -28,6 +28,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
 
   Plan plan;
   plan.device = device;
+  plan.fast = options.fast;
   lower(module, *flow, fusion, plan);
   plan.fusion = std::move(fusion.notes);
   split_long_reductions(plan);

@@ -13,6 +13,7 @@ namespace trek::plan {
 struct LinkOptions {
   bool initialisers = false;  // link Module::init instead of main
   bool fuse = true;
+  bool fast = false;  // see Plan
 };
 
 // The module must have passed isa::verify(). Fails where the program is too long with its calls inlined,

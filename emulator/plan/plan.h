@@ -42,6 +42,7 @@ struct Device {
   int tasks_per_processor =
       8;  // tiles grow until a node has no more tasks than this times processors
   int64_t memory_bytes = int64_t{1} << 40;
+  bool copies_tensors = false;  // has a copy engine for tensors, and products of 64 rows beside it
 };
 
 // Devices by name, [0] the generic one; nullptr where there is none of that name.
@@ -238,6 +239,7 @@ struct FusionNote {
 
 struct Plan {
   Device device;
+  bool fast = false;  // numerics: instructions may differ from the ISA's bits within its bounds
   std::vector<isa::Constant> constants;
   std::vector<std::string> texts;
   std::vector<CallSite> sites;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/geometry.h"
+
 namespace trek::plan {
 namespace {
 
@@ -56,6 +58,8 @@ std::string node_text(const Plan& plan, const Node& node) {
     text += fmt::format("{}{}", first ? " " : ", ", text_of(plan, operand));
     first = false;
   }
+  if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
+    text += fmt::format(" [{}]", name(product_of(plan, node)));
   return text;
 }
 
@@ -96,8 +100,9 @@ double share(int64_t part, int64_t whole) {
 
 void print_summary(Out out, const Plan& plan) {
   const Statistics all = statistics(plan);
-  fmt::format_to(out, "plan for {}: {} processors, {} KiB of shared memory each\n",
-                 plan.device.name, plan.device.processors, plan.device.shared_bytes / 1024);
+  fmt::format_to(out, "plan for {}: {} processors, {} KiB of shared memory each{}\n",
+                 plan.device.name, plan.device.processors, plan.device.shared_bytes / 1024,
+                 plan.fast ? "; fast numerics" : "");
   fmt::format_to(out, "  {} nodes, {} tasks, at most {} of one processor\n", plan.nodes.size(),
                  plan.tasks.size(), all.busiest);
   fmt::format_to(out,

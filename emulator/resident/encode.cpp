@@ -89,6 +89,8 @@ void Encoder::describe_nodes() {
       const uint64_t begin = (image_.arena_bytes + 255) / 256 * 256;
       described.set_scratch(static_cast<int64_t>(begin));
       image_.arena_bytes = begin + static_cast<uint64_t>(described.scratch_bytes);
+      for (size_t m = 0; m < described.maps.size(); ++m)
+        image_.maps.push_back({begin + m * device::kTensorMapBytes, described.maps[m]});
     }
     CountersRead counters;
     counters.count = static_cast<uint32_t>(described.counter_regions.size());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/device/describe.h"
 #include "emulator/plan/plan.h"
 #include "emulator/resident/image.h"
 #include "isa/result.h"
@@ -16,12 +17,19 @@ struct StreamInfo {
   uint64_t bytes = 0;   // of a block
 };
 
+// A tensor map that units find in the arena at `at`.
+struct PlacedMap {
+  uint64_t at = 0;
+  device::TensorMap map;
+};
+
 struct Image {
   std::vector<Record> records;
   std::vector<uint32_t> queues;  // per processor: its first record
   std::vector<Wait> waits;       // beyond the four in a record
   std::vector<std::byte> descriptors;
   std::vector<StreamInfo> streams;
+  std::vector<PlacedMap> maps;
   uint32_t counters = 0;
   uint32_t regions = 0;
   uint32_t processors = 0;

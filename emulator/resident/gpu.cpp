@@ -1,4 +1,6 @@
 // A GPU as a machine: the Driver API, and the persistent kernel.
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -28,7 +30,8 @@ class Gpu : public Machine {
         stream_(std::move(stream)),
         side_(std::move(side)),
         module_(std::move(module)),
-        kernel_(std::move(kernel)) {}
+        kernel_(std::move(kernel)),
+        copies_tensors_(static_cast<bool>(module_.global("resident_copies_tensors"))) {}
 
   Status prepare() const;
   std::string name() const override { return context_.device().name; }
@@ -43,6 +46,9 @@ class Gpu : public Machine {
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
+  bool copies_tensors() const override { return copies_tensors_; }
+  Result<std::array<std::byte, device::kTensorMapBytes>> tensor_map(
+      uint64_t address, const device::TensorMap& map) const override;
 
  private:
   const driver::CudaApi& api() const { return context_.api(); }
@@ -51,6 +57,7 @@ class Gpu : public Machine {
   driver::Stream side_;  // reaches a launch that is running
   driver::Module module_;
   driver::Kernel kernel_;
+  bool copies_tensors_;  // the kernel is one of sm_90a
 };
 
 Status Gpu::prepare() const {
@@ -118,6 +125,29 @@ Status Gpu::poke(uint64_t address, uint64_t value) const {
   Status status = api().check(api().memcpy_to_device(address, &value, sizeof value, side_.handle()),
                               fmt::format("ending a launch on {}", name()));
   return status ? side_.synchronize() : std::move(status);
+}
+
+Result<std::array<std::byte, device::kTensorMapBytes>> Gpu::tensor_map(
+    uint64_t address, const device::TensorMap& map) const {
+  static_assert(sizeof(driver::CuTensorMap) == device::kTensorMapBytes);
+  driver::CuTensorMap encoded{};
+  std::array<uint64_t, 3> sizes{};
+  std::array<uint64_t, 2> strides{};
+  std::copy(map.sizes.begin(), map.sizes.end(), sizes.begin());
+  std::copy(map.strides.begin(), map.strides.end(), strides.begin());
+  const std::array<uint32_t, 3> ones = {1, 1, 1};
+  const auto type =
+      map.dtype == isa::DType::f16 ? driver::TensorMapType::f16 : driver::TensorMapType::bf16;
+  if (Status status =
+          api().check(api().tensor_map_encode_tiled(
+                          &encoded, type, 3, reinterpret_cast<void*>(address), sizes.data(),
+                          strides.data(), map.box.data(), ones.data(), driver::kInterleaveNone,
+                          driver::kSwizzle128, driver::kL2Promotion256, driver::kFillZeros),
+                      fmt::format("describing a tensor of {} x {} x {} to {}", map.sizes[0],
+                                  map.sizes[1], map.sizes[2], name()));
+      !status)
+    return status.error();
+  return std::bit_cast<std::array<std::byte, device::kTensorMapBytes>>(encoded);
 }
 
 Status Gpu::start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const {

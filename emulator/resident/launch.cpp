@@ -117,6 +117,20 @@ Status Executable::upload() {
   return driver::Done{};
 }
 
+// Tensor maps hold addresses, so they are made when the arena is known, and again if it is another.
+Status Executable::place_maps(const Memory& arena) {
+  if (mapped_arena_ == arena.address) return driver::Done{};
+  for (const PlacedMap& placed : image_.maps) {
+    auto map =
+        machine_->tensor_map(arena.address + static_cast<uint64_t>(placed.map.offset), placed.map);
+    if (!map) return map.error();
+    if (Status status = machine_->upload(arena.address + placed.at, *map); !status)
+      return status.error();
+  }
+  mapped_arena_ = arena.address;
+  return driver::Done{};
+}
+
 driver::Result<std::vector<ProcessorState>> Executable::states() const {
   std::vector<ProcessorState> states(image_.processors);
   const std::span bytes(reinterpret_cast<std::byte*>(states.data()),
@@ -189,6 +203,7 @@ Status Executable::serve(const RunOptions& options, std::string& dump) {
 
 driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
                                       const RunOptions& options) {
+  if (Status status = place_maps(arena); !status) return status.error();
   mail_->begin();
   launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
   launch_.seed = seed;

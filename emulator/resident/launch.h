@@ -36,6 +36,7 @@ class Executable {
   Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image)
       : machine_(std::move(machine)), plan_(plan), image_(std::move(image)) {}
   driver::Status upload();
+  driver::Status place_maps(const Memory& arena);
   driver::Status serve(const RunOptions& options, std::string& dump);
   driver::Result<std::vector<ProcessorState>> states() const;
   std::string dump_of(const std::vector<ProcessorState>& states) const;
@@ -61,6 +62,7 @@ class Executable {
   Memory mailbox_;
   std::unique_ptr<MailHost> mail_;
   Launch launch_ = {};
+  uint64_t mapped_arena_ = 0;  // where the image's tensor maps say that the arena lies
   std::vector<uint64_t> profile_;
 };
 

@@ -2,11 +2,13 @@
 // the host sees too, and at most one launch at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "emulator/device/describe.h"
 #include "emulator/driver/error.h"
 #include "emulator/resident/mailbox.h"
 
@@ -41,6 +43,14 @@ class Machine {
   // While a launch runs: reads what it writes, and writes a word that it reads.
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
   virtual driver::Status poke(uint64_t address, uint64_t value) const = 0;
+
+  // Whether its units copy tensors by maps (device::TensorMap), and such a map of a tensor that lies at an
+  // address of this machine.
+  virtual bool copies_tensors() const { return false; }
+  virtual driver::Result<std::array<std::byte, device::kTensorMapBytes>> tensor_map(
+      uint64_t /*address*/, const device::TensorMap& /*map*/) const {
+    return driver::Error{"describing a tensor", "", "this machine copies none"};
+  }
 };
 
 // A GPU with the kernel that suits it loaded.

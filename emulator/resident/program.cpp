@@ -36,7 +36,10 @@ class ResidentProgram : public Program {
  public:
   ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
                   const LoadOptions& options)
-      : machine_(std::move(machine)), module_(module), seed_(options.seed) {}
+      : machine_(std::move(machine)),
+        module_(module),
+        seed_(options.seed),
+        fast_(options.numerics == NumericsMode::fast) {}
 
   Problems initialise(const LoadOptions& options);
 
@@ -71,6 +74,7 @@ class ResidentProgram : public Program {
   std::shared_ptr<const Machine> machine_;
   const Module& module_;
   uint64_t seed_;
+  bool fast_;
   Part init_;
   Part main_;
   Memory arena_;
@@ -84,9 +88,11 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   device.processors = machine_->processors();
   device.shared_bytes = machine_->scratch_bytes();
   device.chunk = kChunk;
+  device.copies_tensors = machine_->copies_tensors();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   plan::LinkOptions options;
   options.initialisers = initialisers;
+  options.fast = fast_;
   isa::Result<plan::Plan> linked = plan::link(module_, device, options);
   if (!linked) return linked.take_problems();
   part.plan = std::move(*linked);

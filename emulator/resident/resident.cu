@@ -213,6 +213,11 @@ TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& bl
 }  // namespace
 }  // namespace trek::resident
 
+#ifdef TREK_SM90A
+// That it is there says to the host that units copy tensors by maps.
+extern "C" __attribute__((device, used)) uint32_t resident_copies_tensors = 1;
+#endif
+
 extern "C" __attribute__((global)) __attribute__((launch_bounds(trek::resident::kThreads, 1))) void
 resident(const trek::resident::Launch parameters) {
   using namespace trek::resident;

@@ -11,7 +11,9 @@ namespace trek::run {
 int dump(const Options& options, const ModuleFile& file, const SourceManager& sources) {
   const isa::Module& module = file.module;
   const plan::Device* device = plan::find_device(options.device);
-  const isa::Result<plan::Plan> linked = plan::link(module, *device, {});
+  plan::LinkOptions link;
+  link.fast = options.numerics == NumericsMode::fast;
+  const isa::Result<plan::Plan> linked = plan::link(module, *device, link);
   if (!linked) {
     print_problems(linked.problems(), sources, options.file);
     return kExitInvalid;

@@ -1,0 +1,110 @@
+#include "emulator/device/describe_product.h"
+
+#include "emulator/plan/geometry.h"
+
+namespace trek::device {
+
+using isa::DType;
+using isa::Opcode;
+using Input = Draft::Input;
+
+static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Product::ordered) &&
+              static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor) &&
+              static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin));
+static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
+              kThinLeftBytes == plan::kThinLeftBytes);
+
+namespace {
+
+bool is_f32_or_16(DType type) {
+  return type == DType::f32 || type == DType::f16 || type == DType::bf16;
+}
+
+// A step whose value so far is `value`, as one for registers; false where it is none.
+bool tail_step(const Record& record, const Draft::Step& from, Input value, int64_t columns,
+               TailStep& to) {
+  const auto is_value = [&](Input input) {
+    return input.kind == value.kind && input.index == value.index;
+  };
+  Input second = from.inputs[1];
+  switch (from.opcode) {
+    case Opcode::Add:
+    case Opcode::Mul:
+      if (is_value(second))
+        second = from.inputs[0];
+      else if (!is_value(from.inputs[0]))
+        return false;
+      break;
+    case Opcode::Relu:
+    case Opcode::ReluGrad:
+    case Opcode::Cast:
+      if (!is_value(from.inputs[0])) return false;
+      break;
+    default:
+      return false;
+  }
+  if (is_value(second) || !is_f32_or_16(from.from) || !is_f32_or_16(from.to)) return false;
+  to = {};
+  to.opcode = static_cast<uint16_t>(from.opcode);
+  to.to = static_cast<uint8_t>(from.to);
+  to.index = static_cast<uint8_t>(second.index);
+  switch (second.kind) {
+    case Input::Kind::none:
+      to.second = TailStep::none;
+      return true;
+    case Input::Kind::scalar:
+      to.second = TailStep::scalar;
+      return true;
+    case Input::Kind::operand:
+      if (!is_f32_or_16(record.operand_type(second.index))) return false;
+      to.second = record.reads_same(second.index) ? TailStep::elements : TailStep::row;
+      return record.reads_same(second.index) || record.reads_row(second.index, columns);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void describe_tail(const Record& record, const Draft& draft, DType result, Matrix& to) {
+  to.tail_steps = Matrix::kNoTail;
+  // Lanes read and write pieces of two and of eight columns.
+  if (!is_f32_or_16(result) || to.n % 8 != 0) return;
+  size_t count = draft.steps.size();
+  // The store rounds to the result's type.
+  if (count > 0 && draft.steps[count - 1].opcode == Opcode::Cast) --count;
+  if (count > kMaxTail) return;
+  Input value{Input::Kind::main, 0};
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    TailStep step;
+    if (!tail_step(record, draft.steps[s], value, to.n, step)) return;
+    if (s < count) to.tail[s] = step;
+    value = {Input::Kind::step, static_cast<uint32_t>(s)};
+  }
+  if (draft.result.kind != value.kind || draft.result.index != value.index) return;
+  to.tail_steps = static_cast<uint8_t>(count);
+}
+
+std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& node,
+                                   const Matrix& of) {
+  std::vector<TensorMap> maps;
+  for (const bool left : {true, false}) {
+    const size_t operand = left ? 0 : 1;
+    const isa::Type& type = node.operand_types[operand];
+    const int64_t lines = left ? of.m : of.n;
+    const bool by_line = left ? of.a_k == 1 : of.b_k == 1;  // k are neighbours
+    const int64_t inner = by_line ? of.k : lines;
+    const auto part = static_cast<uint32_t>(left ? plan::kPartRows : of.part_columns);
+    if (inner % 8 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
+    TensorMap map;
+    map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset;
+    map.dtype = type.dtype;
+    map.sizes = {inner, by_line ? lines : of.k, type.elements() / (lines * of.k)};
+    map.strides = {2 * inner, 2 * lines * of.k};
+    map.box = {64, by_line ? part : 64, 1};
+    maps.push_back(map);
+  }
+  return maps;
+}
+
+}  // namespace trek::device

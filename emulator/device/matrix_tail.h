@@ -1,0 +1,247 @@
+// From accumulators in registers to the result of a fast product: the steps of the node's deliver program
+// where they are simple (Matrix::tail), and stores of 16 bytes. Device only.
+//
+// A warp of either unit has its outputs as the tensor cores give them: of 16 rows and every eight columns,
+// lane l has columns 2 (l mod 4) and the next, in rows l / 4 and l / 4 + 8. A strip is 16 rows by 2 kCount
+// columns of which a lane has kCount outputs: four of every eight columns, the upper row's two, then the
+// lower row's. Beside 128 accumulators a thread has 40 registers: addresses are two pointers, of the lane's
+// place in its upper and in its lower row, and constants.
+#pragma once
+
+#ifdef __CUDA__
+
+#include "emulator/device/shared.h"
+#include "emulator/device/tensor_core.h"
+#include "isa/semantics/elements.h"
+
+namespace trek::device::tensor {
+
+// Where a lane stands in the result. Rows and columns are those of one matrix of the batch.
+struct Spot {
+  int64_t batch;
+  uint32_t row;     // of the upper row
+  uint32_t column;  // of the strip
+  uint32_t end_row;
+  uint32_t end_column;
+};
+
+TREK_TILE float f16_as_float(uint16_t bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+// Two floats rounded to a type of 16 bits, the first in the lower half.
+TREK_TILE uint32_t packed(bool is_bf16, float low, float high) {
+  uint32_t both;
+  if (is_bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+TREK_TILE float unpacked(bool is_bf16, uint32_t half) {
+  return is_bf16 ? semantics::from_bits<float>(half << 16)
+                 : f16_as_float(static_cast<uint16_t>(half));
+}
+
+// The lane's place in its upper row of a tensor that is laid out as the result is.
+TREK_TILE std::byte* place_in(const Task& task, const Operand& operand, const Spot& spot,
+                              uint32_t column) {
+  const Matrix& of = task.node().matrix;
+  const auto bytes = static_cast<int64_t>(size_of(static_cast<DType>(operand.dtype)));
+  return task.memory(operand) + ((spot.batch * of.m + spot.row) * of.n + column) * bytes;
+}
+
+// v = apply(v, second) for a strip, where `second` are two elements for every two of v.
+template <bool kF32, uint32_t kCount, class Apply>
+TREK_TILE void apply_to_pairs(const std::byte* upper, int64_t to_lower, bool is_bf16,
+                              const Spot& spot, uint32_t column, float (&v)[kCount], Apply apply) {
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; i += 2) {
+    const bool is_lower = i % 4 != 0;
+    if (spot.row + (is_lower ? 8 : 0) >= spot.end_row || column + i / 4 * 8 >= spot.end_column)
+      continue;
+    const std::byte* at = is_lower ? upper + to_lower : upper;
+    float first;
+    float second;
+    if constexpr (kF32) {
+      asm volatile("ld.global.v2.f32 {%0, %1}, [%2];"
+                   : "=f"(first), "=f"(second)
+                   : "l"(at + i / 4 * 32)
+                   : "memory");
+    } else {
+      const auto both = read<uint32_t>(at + i / 4 * 16, 0);
+      first = unpacked(is_bf16, both & 0xFFFF);
+      second = unpacked(is_bf16, both >> 16);
+    }
+    v[i] = apply(v[i], first);
+    v[i + 1] = apply(v[i + 1], second);
+  }
+}
+template <uint32_t kCount, class Apply>
+TREK_TILE void apply_step(const Task& task, const TailStep& step, const Spot& spot, uint32_t column,
+                          float (&v)[kCount], Apply apply) {
+  if (step.second == TailStep::none || step.second == TailStep::scalar) {
+    const float second = step.second == TailStep::scalar ? as_float(task.scalar(step.index)) : 0.0f;
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) v[i] = apply(v[i], second);
+    return;
+  }
+  const Operand& from = task.node().operand(step.index);
+  const auto type = static_cast<DType>(from.dtype);
+  const bool all = step.second == TailStep::elements;
+  const auto bytes = static_cast<int64_t>(size_of(type));
+  const std::byte* upper =
+      all ? place_in(task, from, spot, column) : task.memory(from) + column * bytes;
+  const int64_t to_lower = all ? 8 * task.node().matrix.n * bytes : 0;
+  if (type == DType::f32)
+    apply_to_pairs<true>(upper, to_lower, false, spot, column, v, apply);
+  else
+    apply_to_pairs<false>(upper, to_lower, type == DType::bf16, spot, column, v, apply);
+}
+
+// The tail's steps on a strip. `column` is the lane's first.
+template <uint32_t kCount>
+TREK_TILE void apply_tail(const Task& task, const Spot& spot, uint32_t column, float (&v)[kCount]) {
+  const Matrix& of = task.node().matrix;
+  TREK_ROLLED
+  for (uint32_t s = 0; s < of.tail_steps; ++s) {
+    const TailStep& step = of.tail[s];
+    const auto each = [&](auto apply)
+                          TREK_TILE_LAMBDA { apply_step(task, step, spot, column, v, apply); };
+    switch (static_cast<Opcode>(step.opcode)) {
+      case Opcode::Add:
+        each([](float a, float b) TREK_TILE_LAMBDA { return semantics::add(a, b); });
+        break;
+      case Opcode::Mul:
+        each([](float a, float b) TREK_TILE_LAMBDA { return semantics::mul(a, b); });
+        break;
+      case Opcode::Relu:
+        each([](float a, float) TREK_TILE_LAMBDA { return semantics::relu(a); });
+        break;
+      case Opcode::ReluGrad:
+        each([](float a, float b) TREK_TILE_LAMBDA { return semantics::relu_grad(a, b); });
+        break;
+      default:  // a conversion
+        break;
+    }
+    if (static_cast<DType>(step.to) == DType::f32) continue;
+    const bool is_bf16 = static_cast<DType>(step.to) == DType::bf16;
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; i += 2) {
+      const uint32_t both = packed(is_bf16, v[i], v[i + 1]);
+      v[i] = unpacked(is_bf16, both & 0xFFFF);
+      v[i + 1] = unpacked(is_bf16, both >> 16);
+    }
+  }
+}
+
+// Four lanes side by side turn the 4 × 4 words of theirs: afterwards lane i has the i-th of each.
+template <int kApart>
+TREK_TILE void turn_by(uint32_t& w, uint32_t& x, uint32_t lane) {
+  const bool upper = (lane & kApart) != 0;
+  const uint32_t got = shuffled<kApart>(upper ? w : x);
+  w = upper ? got : w;
+  x = upper ? x : got;
+}
+TREK_TILE void turn(uint32_t (&w)[4], uint32_t lane) {
+  turn_by<1>(w[0], w[1], lane);
+  turn_by<1>(w[2], w[3], lane);
+  turn_by<2>(w[0], w[2], lane);
+  turn_by<2>(w[1], w[3], lane);
+}
+
+// Stores all of v, from the lane's place on: 16 bits an element, in pieces of eight columns.
+template <uint32_t kCount>
+TREK_TILE void store_pieces(const Task& task, const Spot& spot, uint32_t lane, bool is_bf16,
+                            const float (&v)[kCount]) {
+  static_assert(kCount % 16 == 0);
+  const uint32_t column = spot.column + 8 * (lane % 4);
+  std::byte* upper = place_in(task, task.node().result(0), spot, column);
+  std::byte* lower = upper + 16 * task.node().matrix.n;
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; i += 16)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      uint32_t w[4];
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j)
+        w[j] = packed(is_bf16, v[i + 4 * j + 2 * h], v[i + 4 * j + 2 * h + 1]);
+      turn(w, lane);
+      if (spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column)
+        asm volatile(
+            "st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"((h == 0 ? upper : lower) + 4 * i),
+            "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
+            : "memory");
+    }
+}
+// The same of f32, two elements at once.
+template <uint32_t kCount>
+TREK_TILE void store_pairs(const Task& task, const Spot& spot, uint32_t lane,
+                           const float (&v)[kCount]) {
+  const uint32_t column = spot.column + 2 * (lane % 4);
+  std::byte* upper = place_in(task, task.node().result(0), spot, column);
+  std::byte* lower = upper + 32 * task.node().matrix.n;
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; i += 2) {
+    const bool is_lower = i % 4 != 0;
+    if (spot.row + (is_lower ? 8 : 0) >= spot.end_row || column + i / 4 * 8 >= spot.end_column)
+      continue;
+    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"((is_lower ? lower : upper) + i / 4 * 32),
+                 "f"(v[i]), "f"(v[i + 1])
+                 : "memory");
+  }
+}
+template <uint32_t kCount>
+TREK_TILE void store(const Task& task, const Spot& spot, uint32_t lane, const float (&v)[kCount]) {
+  const auto type = static_cast<DType>(task.node().result(0).dtype);
+  if (type == DType::f32)
+    store_pairs(task, spot, lane, v);
+  else
+    store_pieces(task, spot, lane, type == DType::bf16, v);
+}
+
+// Gives the accumulators of a warp to the result, from spot.row and spot.column on, which are the warp's.
+// Where there are steps, 32 columns go through them at a time, and the others are moved along: a register
+// cannot be chosen at run time, and code for each would be large.
+template <uint32_t kCount>
+TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
+  constexpr uint32_t kStrip =
+      16;  // outputs of a lane: with their operands they fit beside the others
+  const uint32_t lane = opaque(task.thread()) % 32;
+  spot.row += lane / 4;
+  if (task.node().matrix.tail_steps == 0) return store(task, spot, lane, v);
+  TREK_ROLLED
+  for (uint32_t i = 0; i < kCount; i += kStrip) {
+    float strip[kStrip];
+#pragma unroll
+    for (uint32_t j = 0; j < kStrip; ++j) strip[j] = v[j];
+    apply_tail(task, spot, spot.column + 2 * (lane % 4), strip);
+    store(task, spot, lane, strip);
+    spot.column += 2 * kStrip;
+#pragma unroll
+    for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];
+  }
+}
+
+// The same to shared memory at kValues, as [rows][columns] of f32, for tails that run() executes. `row` and
+// `column` are the warp's within that.
+template <uint32_t kCount>
+TREK_TILE void stage_outputs(const Task& task, uint32_t row, uint32_t column, uint32_t rows,
+                             uint32_t columns, const float (&v)[kCount]) {
+  const uint32_t lane = opaque(task.thread()) % 32;
+  row += lane / 4;
+  column += 2 * (lane % 4);
+  float* upper = task.shared<float>(shared_at::kValues) + row * columns + column;
+  float* lower = upper + 8 * columns;
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const uint32_t x = i / 4 * 8 + i % 2;
+    if (row + (i % 4 < 2 ? 0 : 8) < rows && column + x < columns)
+      (i % 4 < 2 ? upper : lower)[x] = v[i];
+  }
+}
+
+}  // namespace trek::device::tensor
+
+#endif  // __CUDA__

@@ -1,0 +1,278 @@
+// Matrix products of f16 or bf16 by tensor cores, under fast numerics: every product is exact, sums are f32
+// in an order of the hardware's own. Device only.
+//
+// A tile is worked on in parts of 128 rows by part_columns. Both operands come to shared memory in slots of
+// 64 k, several slots ahead of their use (tensor_core.h says how they lie there). What is outside of an
+// operand is 0 in both, so any m, n and k will do.
+//
+// There are two ways through a part. This file has the one that any GPU from sm_80 on can go: copies of 16
+// bytes by all threads, eight warps of 64 × 32 outputs, parts of 128 × 128; operands whose lines are not
+// 16-byte aligned are brought element by element. matrix_tensor_90a.h has Hopper's.
+#pragma once
+
+#ifdef __CUDA__
+
+#include "emulator/device/matrix_tail.h"
+#include "emulator/device/stage.h"
+
+namespace trek::device {
+
+namespace tensor {
+
+// A tile of a node, in rows and columns of one matrix of the batch.
+struct Tile {
+  int64_t batch;
+  int64_t first_row;
+  int64_t first_column;
+  int64_t end_row;
+  int64_t end_column;
+};
+TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
+  Tile tile;
+  tile.batch = number / (of.down * of.across);
+  const int64_t within = number - tile.batch * of.down * of.across;
+  tile.first_row = within / of.across * of.tile_rows;
+  tile.first_column = within % of.across * of.tile_columns;
+  tile.end_row = tile.first_row + of.tile_rows < of.m ? tile.first_row + of.tile_rows : of.m;
+  tile.end_column =
+      tile.first_column + of.tile_columns < of.n ? tile.first_column + of.tile_columns : of.n;
+  return tile;
+}
+
+// The deliver program over outputs that are in shared memory at kValues, [rows][columns]: its results are
+// there after a sync, which is the caller's.
+TREK_UNIT_CALL void deliver_staged(Task task, int64_t batch, int64_t row, int64_t column,
+                                   uint32_t rows, uint32_t columns) {
+  const Matrix& of = task.node().matrix;
+  Positions where;
+  where.width = columns;
+  where.rows = of.result_rows;
+  where.first_row = batch * of.m + row;
+  where.columns = of.result_columns;
+  where.first_column = column;
+  run(task, kDeliver, where, rows * columns, shared_at::kValues, 0);
+}
+
+// One operand of a part: 128 of its lines (rows of the left, columns of the right) from `data` on.
+struct Side {
+  const std::byte* data;
+  int64_t pitch;   // elements from one line to the next, or from one k to the next
+  uint32_t lines;  // that exist
+  bool aligned;    // all pieces of eight neighbours are 16-byte aligned
+};
+TREK_TILE Side side_of(const std::byte* data, int64_t pitch, int64_t lines) {
+  const bool aligned = (reinterpret_cast<uintptr_t>(data) & 15) == 0 && pitch % 8 == 0;
+  return {data, pitch, static_cast<uint32_t>(lines < kPartRows ? lines : kPartRows), aligned};
+}
+
+inline constexpr uint32_t kPanelBytes = kPartRows * kRowBytes;  // 128 lines of 64 k, either way
+inline constexpr uint32_t kRing = 4;
+inline constexpr uint32_t kRingAt = (shared_at::kSlots + 127) / 128 * 128;
+static_assert(kRingAt + kRing * 2 * kPanelBytes <= kSharedBytes);
+
+TREK_TILE uint32_t at_most(int64_t value, uint32_t most) {
+  return value < 0 ? 0 : value < most ? static_cast<uint32_t>(value) : most;
+}
+
+// Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. Rows of 64 k of
+// a line (kByLine); or of 64 lines at one k, lines 64 ... 127 after all of the first. A thread brings a
+// piece of every 32nd row.
+template <bool kByLine>
+TREK_TILE void fetch(const Task& task, const Side& side, int64_t k, int64_t there, uint32_t to) {
+  constexpr uint32_t kRowsApart = kBlockThreads / 8;
+  const uint32_t row = opaque(task.thread()) / 8;
+  const uint32_t along = opaque(task.thread()) % 8 * 8;
+  to += piece_at(row, along / 8);
+  if constexpr (kByLine) {
+    const uint32_t count = at_most(there - along, 8);
+    const std::byte* from = side.data + 2 * (row * side.pitch + k + along);
+#pragma unroll
+    for (uint32_t p = 0; p < kPartRows; p += kRowsApart) {
+      const uint32_t exist = row + p < side.lines ? count : 0;
+      copy_16(to + p * kRowBytes, exist == 0 ? side.data : from, 2 * exist);
+      from += 2 * kRowsApart * side.pitch;
+    }
+  } else {
+    const std::byte* from = side.data + 2 * ((k + row) * side.pitch + along);
+#pragma unroll
+    for (uint32_t p = 0; p < kDepth; p += kRowsApart) {
+#pragma unroll
+      for (uint32_t line = 0; line < kPartRows; line += kRow) {
+        const uint32_t count = at_most(int64_t{side.lines} - along - line, 8);
+        const uint32_t exist = row + p < there ? count : 0;
+        copy_16(to + (line + p) * kRowBytes, exist == 0 ? side.data : from + 2 * line, 2 * exist);
+      }
+      from += 2 * kRowsApart * side.pitch;
+    }
+  }
+}
+// The same for operands without alignment, and done when it returns.
+template <bool kByLine>
+TREK_TILE void fetch_slowly(const Task& task, const Side& side, int64_t k, int64_t there,
+                            uint32_t to) {
+  TREK_ROLLED
+  for (uint32_t i = task.thread(); i < kPanelBytes / 2; i += kBlockThreads) {
+    const uint32_t row = i / kRow;
+    const uint32_t along = i % kRow;
+    const uint32_t line = kByLine ? row : row / kRow * kRow + along;
+    const uint32_t place = kByLine ? along : row % kRow;
+    uint16_t value = 0;
+    if (line < side.lines && place < there)
+      value = read<uint16_t>(
+          side.data, kByLine ? line * side.pitch + k + place : (k + place) * side.pitch + line);
+    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + piece_at(row, along / 8) + along % 8 * 2),
+                 "h"(value)
+                 : "memory");
+  }
+}
+
+inline constexpr uint32_t kWarpRows = 64;
+inline constexpr uint32_t kWarpColumns = 32;
+inline constexpr uint32_t kWarpsAcross = 4;
+
+// The address of one of four matrices of 8 × 8 for this lane. The four are two of lines by two of k: lines
+// first where `lines_first`, as a left operand wants them.
+template <bool kByLine>
+TREK_TILE uint32_t matrices_at(uint32_t panel, uint32_t lane, uint32_t line, uint32_t k,
+                               bool lines_first) {
+  const uint32_t which = lane / 8;
+  line += (lines_first ? which % 2 : which / 2) * 8;
+  k += (lines_first ? which / 2 : which % 2) * 8;
+  if (kByLine) return panel + piece_at(line + lane % 8, k / 8);
+  return panel + piece_at(line / 64 * 64 + k + lane % 8, line % 64 / 8);
+}
+
+// Adds the products of a slot's 64 k to a warp's outputs.
+template <bool kBf16, bool kAByLine, bool kBByLine>
+TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t warp, uint32_t lane,
+                             float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+  const uint32_t first_line = warp / kWarpsAcross * kWarpRows;
+  const uint32_t first_column = warp % kWarpsAcross * kWarpColumns;
+#pragma unroll
+  for (uint32_t k = 0; k < kDepth; k += 16) {
+    uint32_t a[kWarpRows / 16][4];
+    uint32_t b[kWarpColumns / 16][4];
+#pragma unroll
+    for (uint32_t i = 0; i < kWarpRows / 16; ++i)
+      load_matrices<!kAByLine>(a[i],
+                               matrices_at<kAByLine>(left, lane, first_line + 16 * i, k, true));
+#pragma unroll
+    for (uint32_t j = 0; j < kWarpColumns / 16; ++j)
+      load_matrices<!kBByLine>(b[j],
+                               matrices_at<kBByLine>(right, lane, first_column + 16 * j, k, false));
+#pragma unroll
+    for (uint32_t i = 0; i < kWarpRows / 16; ++i)
+#pragma unroll
+      for (uint32_t j = 0; j < kWarpColumns / 8; ++j)
+        multiply<kBf16>(sum[i] + 4 * j, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+  }
+}
+
+// All of k for a part.
+template <bool kBf16, bool kAByLine, bool kBByLine>
+TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right, int64_t k_end,
+                             float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+  const uint32_t ring = shared_address(task.shared<std::byte>(kRingAt));
+  const auto steps = static_cast<uint32_t>((k_end + kDepth - 1) / kDepth);
+  const auto bring = [&](uint32_t step) TREK_TILE_LAMBDA {
+    if (step < steps) {
+      const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
+      const int64_t k = int64_t{step} * kDepth;
+      if (left.aligned)
+        fetch<kAByLine>(task, left, k, k_end - k, slot);
+      else
+        fetch_slowly<kAByLine>(task, left, k, k_end - k, slot);
+      if (right.aligned)
+        fetch<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
+      else
+        fetch_slowly<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
+    }
+    commit_copies();
+  };
+#pragma unroll
+  for (uint32_t i = 0; i < kWarpRows / 16; ++i)
+#pragma unroll
+    for (uint32_t j = 0; j < kWarpColumns / 2; ++j) sum[i][j] = 0;
+  TREK_ROLLED
+  for (uint32_t step = 0; step + 1 < kRing; ++step) bring(step);
+  TREK_ROLLED
+  for (uint32_t step = 0; step < steps; ++step) {
+    wait_for_copies<kRing - 2>();
+    task.sync();  // everybody's copies are there, and the slot before has been read
+    bring(step + kRing - 1);
+    const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
+    multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() / 32,
+                                             task.thread() % 32, sum);
+  }
+  wait_for_copies<0>();
+  task.sync();
+}
+
+}  // namespace tensor
+
+// The part at (row, column) of a matrix of the batch, which ends at (end_row, end_column): to the result, or
+// where the tail is not one for registers to shared memory at kValues, [rows][columns] of f32.
+TREK_UNIT_CALL void multiply_part_tensor(Task task, int64_t batch, uint32_t row, uint32_t column,
+                                         uint32_t end_row, uint32_t end_column) {
+  using namespace tensor;  // NOLINT(google-build-using-namespace)
+  const Node& node = task.node();
+  const Matrix& of = node.matrix;
+  const bool a_by_line = of.a_k == 1;
+  const bool b_by_line = of.b_k == 1;
+  const std::byte* a = task.memory(node.operand(0)) +
+                       2 * (place_of(node, of.a_batch, batch) * of.a_matrix + row * of.a_row);
+  const std::byte* b = task.memory(node.operand(1)) +
+                       2 * (place_of(node, of.b_batch, batch) * of.b_matrix + column * of.b_column);
+  const Side left = side_of(a, a_by_line ? of.a_row : of.a_k, end_row - row);
+  const Side right = side_of(b, b_by_line ? of.b_column : of.b_k, end_column - column);
+  float sum[kWarpRows / 16][kWarpColumns / 2];
+  const auto part = [&]<bool kBf16>() TREK_TILE_LAMBDA {
+    if (a_by_line && b_by_line)
+      multiply_part<kBf16, true, true>(task, left, right, of.k, sum);
+    else if (a_by_line)
+      multiply_part<kBf16, true, false>(task, left, right, of.k, sum);
+    else if (b_by_line)
+      multiply_part<kBf16, false, true>(task, left, right, of.k, sum);
+    else
+      multiply_part<kBf16, false, false>(task, left, right, of.k, sum);
+  };
+  if (static_cast<DType>(node.operand(0).dtype) == DType::bf16)
+    part.template operator()<true>();
+  else
+    part.template operator()<false>();
+  const uint32_t warp = opaque(task.thread()) / 32;
+  const uint32_t my_row = warp / kWarpsAcross * kWarpRows;
+  const uint32_t my_column = warp % kWarpsAcross * kWarpColumns;
+#pragma unroll
+  for (uint32_t i = 0; i < kWarpRows / 16; ++i) {
+    if (of.tail_steps != Matrix::kNoTail)
+      give_outputs(task, {batch, row + my_row + 16 * i, column + my_column, end_row, end_column},
+                   sum[i]);
+    else
+      stage_outputs(task, my_row + 16 * i, my_column, left.lines, right.lines, sum[i]);
+  }
+  task.sync();
+}
+
+// The tile of number `tile` of a node whose product is `tensor`.
+TREK_UNIT void multiply_tile_tensor(const Task& task, int64_t number) {
+  const Matrix& of = task.node().matrix;
+  const tensor::Tile tile = tensor::tile_of(of, number);
+  for (int64_t row = tile.first_row; row < tile.end_row; row += kPartRows)
+    for (int64_t column = tile.first_column; column < tile.end_column; column += kPartRows) {
+      multiply_part_tensor(task, tile.batch, static_cast<uint32_t>(row),
+                           static_cast<uint32_t>(column), static_cast<uint32_t>(tile.end_row),
+                           static_cast<uint32_t>(tile.end_column));
+      if (of.tail_steps != Matrix::kNoTail) continue;
+      const int64_t rows = tile.end_row - row;
+      const int64_t columns = tile.end_column - column;
+      tensor::deliver_staged(task, tile.batch, row, column,
+                             static_cast<uint32_t>(rows < kPartRows ? rows : kPartRows),
+                             static_cast<uint32_t>(columns < kPartRows ? columns : kPartRows));
+      task.sync();
+    }
+}
+
+}  // namespace trek::device
+
+#endif  // __CUDA__

@@ -1,0 +1,250 @@
+// What tensor-core products are made of, as PTX: copies into shared memory that nobody waits for, matrices
+// of 8 × 8 elements read from it, and the products themselves. Device only; the second half is Hopper's
+// own (sm_90a): the tensor copy engine, and products of a warpgroup straight from shared memory.
+//
+// Operands have 16 bits, f16 or bf16, and accumulators are f32. In shared memory an operand lies in rows of
+// 64 elements (128 bytes), as the copy engine lays them with a swizzle of 128 bytes: the piece of 16 bytes
+// that is p-th in row r is at place p xor (r mod 8). So eight rows of one column are in eight banks. A row is
+// 64 places of k of one line of the operand, or 64 lines at one k, as the operand lies in memory.
+#pragma once
+
+#ifdef __CUDA__
+
+#include "emulator/device/block.h"
+
+// What holds accumulators must be copied into its caller, or they go through memory.
+#define TREK_TILE TREK_ON_DEVICE static inline __attribute__((always_inline))
+#define TREK_TILE_MEMBER TREK_ON_DEVICE inline __attribute__((always_inline))
+#define TREK_TILE_LAMBDA __attribute__((always_inline))
+
+namespace trek::device::tensor {
+
+inline constexpr uint32_t kRow = 64;        // elements of a row in shared memory
+inline constexpr uint32_t kRowBytes = 128;  // of shared memory
+inline constexpr uint32_t kDepth = 64;      // places of k that a slot of a ring holds
+
+// The same number, of which the compiler knows nothing: what depends on it is not worked out before loops
+// around, where it would take registers from everything inside.
+TREK_TILE uint32_t opaque(uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+// The byte offset of a piece of 8 elements in a panel of rows.
+TREK_TILE uint32_t piece_at(uint32_t row, uint32_t piece) {
+  return row * kRowBytes + ((piece ^ (row & 7)) << 4);
+}
+
+// ---- sm_80 ---------------------------------------------------------------------------------------
+
+// 16 bytes from global to shared memory; of them the first `bytes` are read, the others 0.
+TREK_TILE void copy_16(uint32_t to, const void* from, uint32_t bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+}
+TREK_TILE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int kBehind>  // groups that may be on their way still
+TREK_TILE void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kBehind) : "memory");
+}
+
+// Four matrices of 8 × 8; lane l gives the address of row l mod 8 of matrix l / 8. Transposed, a lane gets
+// what is beneath each other instead of what is side by side.
+template <bool kTransposed>
+TREK_TILE void load_matrices(uint32_t (&to)[4], uint32_t address) {
+  if constexpr (kTransposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// d += a × b of 16 rows, 8 columns and 16 k. Lane l has of d the columns 2 (l mod 4) and the next, in row
+// l / 4 and in row l / 4 + 8.
+template <bool kBf16>
+TREK_TILE void multiply(float* d, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (kBf16)
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// What the lane whose number differs by these bits has. Kept in its place among other PTX, so that no more
+// than one such exchange takes registers at a time.
+template <int kApart>
+TREK_TILE uint32_t shuffled(uint32_t value) {
+  uint32_t got;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+               : "=r"(got)
+               : "r"(value), "n"(kApart));
+  return got;
+}
+
+// ---- sm_90a --------------------------------------------------------------------------------------
+
+#ifdef TREK_SM90A
+
+// A CUtensorMap in global memory, which the host has written.
+struct alignas(64) TensorMap {
+  unsigned char opaque[128];
+};
+
+TREK_TILE void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+TREK_TILE void barrier_end(uint32_t barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives, and makes the phase wait for so many bytes of copies.
+TREK_TILE void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+TREK_TILE void barrier_wait(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nAGAIN_%=:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra.uni AGAIN_%=;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+// Makes barriers that this thread has initialised known to the copy engine, and orders memory that others
+// wrote by ordinary stores, which this thread may see, before what the engine reads and writes next.
+TREK_TILE void before_engine() {
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
+}
+// A box of a tensor of three axes, (x, y, z) from the innermost on, into shared memory; what is outside of
+// the tensor is 0, and counts as bytes too.
+TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x, uint32_t y,
+                        uint32_t z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+// Adds 1 to a word of shared memory; what was read before is read, and what follows comes after.
+TREK_TILE uint32_t count_up(uint32_t address) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "r"(address)
+               : "memory");
+  return before;
+}
+
+// Where an operand of a warpgroup's product lies: rows of 64 k (kByLine), eight of which are an atom of 1024
+// bytes; or rows of 64 lines, of which eight k are an atom, with `columns_apart` bytes to the next 64 lines.
+template <bool kByLine>
+TREK_TILE uint64_t operand_at(uint32_t address, uint32_t columns_apart) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  const uint64_t leading = kByLine ? 1 : columns_apart >> 4;
+  return (address & 0x3FFFF) >> 4 | leading << 16 | uint64_t{1024 >> 4} << 32 | kSwizzle128;
+}
+// From an operand's first 16 k to the next, in the units of its descriptor.
+template <bool kByLine>
+inline constexpr uint32_t kNextDepth = (kByLine ? 32 : 16 * kRowBytes) >> 4;
+
+TREK_TILE void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+TREK_TILE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kBehind>
+TREK_TILE void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kBehind) : "memory");
+}
+
+// Accumulators by name, as inline PTX wants them.
+#define TREK_NAMED_4(i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
+#define TREK_NAMED_16(i) \
+  TREK_NAMED_4(i), TREK_NAMED_4((i) + 4), TREK_NAMED_4((i) + 8), TREK_NAMED_4((i) + 12)
+#define TREK_NAMED_32(i) TREK_NAMED_16(i), TREK_NAMED_16((i) + 16)
+#define TREK_ALL_32 TREK_NAMED_32(0)
+#define TREK_ALL_64 TREK_ALL_32, TREK_NAMED_32(32)
+#define TREK_ALL_96 TREK_ALL_64, TREK_NAMED_32(64)
+#define TREK_ALL_128 TREK_ALL_96, TREK_NAMED_32(96)
+#define TREK_LIST_32                                                                               \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
+  "%26,%27,%28,%29,%30,%31"
+#define TREK_LIST_64                                                                               \
+  TREK_LIST_32                                                                                     \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%" \
+  "55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define TREK_LIST_96                                                                               \
+  TREK_LIST_64                                                                                     \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%" \
+  "87,%88,%89,%90,%91,%92,%93,%94,%95"
+#define TREK_LIST_128                                                                             \
+  TREK_LIST_96                                                                                    \
+  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%" \
+  "115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define TREK_PRODUCT(COUNT, COLUMNS, TYPE)                                                        \
+  asm volatile(                                                                                   \
+      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                                \
+      "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE " {" TREK_LIST_##COUNT \
+      "}, %[a], %[b], p, 1, 1, %[ta], %[tb]; }"                                                   \
+      : TREK_ALL_##COUNT                                                                          \
+      : [a] "l"(a), [b] "l"(b), [sum] "r"(sum), [ta] "n"(kAByLine ? 0 : 1),                       \
+        [tb] "n"(kBByLine ? 0 : 1))
+
+// d = a × b, or d += a × b where `sum` is not 0, for the 64 rows of a warpgroup, 2 × kCount columns and 16
+// k. Warp w has the rows from 16 w on; of every eight columns its lanes have what multiply() says.
+template <bool kBf16, bool kAByLine, bool kBByLine, uint32_t kCount>
+TREK_TILE void multiply_group(float (&d)[kCount], uint64_t a, uint64_t b, uint32_t sum) {
+  if constexpr (kCount == 128 && kBf16)
+    TREK_PRODUCT(128, "256", "bf16");
+  else if constexpr (kCount == 128)
+    TREK_PRODUCT(128, "256", "f16");
+  else if constexpr (kCount == 96 && kBf16)
+    TREK_PRODUCT(96, "192", "bf16");
+  else if constexpr (kCount == 96)
+    TREK_PRODUCT(96, "192", "f16");
+  else if constexpr (kCount == 64 && kBf16)
+    TREK_PRODUCT(64, "128", "bf16");
+  else if constexpr (kCount == 64)
+    TREK_PRODUCT(64, "128", "f16");
+  else if constexpr (kCount == 32 && kBf16)
+    TREK_PRODUCT(32, "64", "bf16");
+  else
+    TREK_PRODUCT(32, "64", "f16");
+}
+
+#undef TREK_PRODUCT
+#undef TREK_LIST_32
+#undef TREK_LIST_64
+#undef TREK_LIST_96
+#undef TREK_LIST_128
+#undef TREK_ALL_32
+#undef TREK_ALL_64
+#undef TREK_ALL_96
+#undef TREK_ALL_128
+
+// Waits, and names the accumulators, so that no use of them moves before the wait.
+template <uint32_t kCount>
+TREK_TILE void take_products(float (&d)[kCount]) {
+  static_assert(kCount % 32 == 0);
+  wait_for_products<0>();
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; i += 32) asm volatile("" : TREK_NAMED_32(i)::"memory");
+}
+#undef TREK_NAMED_4
+#undef TREK_NAMED_16
+#undef TREK_NAMED_32
+
+#endif  // TREK_SM90A
+
+}  // namespace trek::device::tensor
+
+#endif  // __CUDA__

@@ -1,0 +1,146 @@
+// Which products are not ordered, and their tiles.
+//
+// A product by tensor cores is worked on in parts of 128 rows by 64, 128, 192 or 256 columns. A task has as
+// many parts as leave every processor about as much to do as single parts would: fewer tasks cost less, and
+// the copies of a task run on from part to part. A thin product's task has strips of columns, and all rows.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "emulator/plan/geometry.h"
+
+namespace trek::plan {
+
+std::string_view name(Product product) {
+  switch (product) {
+    case Product::ordered:
+      return "ordered";
+    case Product::tensor:
+      return "tensor";
+    case Product::thin:
+      return "thin";
+  }
+  return "?";
+}
+
+namespace {
+
+int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+// Whether k are neighbours in the right operand.
+bool by_column(const MatrixShape& shape) { return shape.tb || shape.n == 1; }
+
+}  // namespace
+
+Product product_of(const Plan& plan, const Node& node) {
+  const isa::DType type = node.operand_types[0].dtype;
+  if (!plan.fast || (type != isa::DType::bf16 && type != isa::DType::f16)) return Product::ordered;
+  const MatrixShape shape = matrix_shape(node);
+  if (shape.m * shape.n * shape.k * shape.batches == 0) return Product::ordered;
+  // Thin ones read pieces of 16 bytes of k, or of at least two columns.
+  const bool in_pieces = by_column(shape) ? shape.k % 8 == 0 : shape.n % 2 == 0;
+  const bool has_room = shape.m * (2 * shape.k + kThinPadding) <= kThinLeftBytes;
+  return shape.m <= kThinRows && in_pieces && has_room ? Product::thin : Product::tensor;
+}
+
+namespace {
+
+// Strips as narrow as give every processor one, tiles as wide as leave it at one.
+MatrixTiles thin_tiles(const Device& device, const MatrixShape& shape) {
+  MatrixTiles tiles;
+  tiles.part_columns = 8;
+  if (!by_column(shape)) {
+    tiles.part_columns = 64;
+    const auto narrow = [&] {
+      return shape.n % (tiles.part_columns / 8) != 0 ||
+             shape.batches * parts_of(shape.n, tiles.part_columns) * 2 <= device.processors;
+    };
+    while (tiles.part_columns > 16 && narrow()) tiles.part_columns /= 2;
+  }
+  const int64_t strips = shape.batches * parts_of(shape.n, tiles.part_columns);
+  tiles.rows = shape.m;
+  tiles.columns = tiles.part_columns * parts_of(strips, device.processors);
+  count_tiles(tiles, shape);
+  return tiles;
+}
+
+// What a product takes with such tiles, in cycles of a processor with 2048 multipliers for 16 bits. What a
+// step of 64 k takes for each width of a part, the results of a part, and what begins and ends a task are
+// guesses from an H200 (shared/reference/hopper): the wide parts come near the multipliers' rate, narrow
+// ones wait for shared memory.
+struct Width {
+  int64_t columns;
+  double step;
+};
+constexpr std::array<Width, 4> kWidths = {Width{256, 1060}, {192, 820}, {128, 580}, {64, 360}};
+constexpr double kResults = 6;    // of a column of a part
+constexpr double kTask = 3500;    // cycles
+constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
+
+double estimate(const Device& device, const MatrixTiles& tiles, const MatrixShape& shape,
+                double step) {
+  const auto steps = static_cast<double>(parts_of(shape.k, 64));
+  const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
+                                         parts_of(tiles.columns, tiles.part_columns));
+  // Lines of both operands that processors work on at a time: tasks are dealt row by row.
+  const int64_t columns = std::min<int64_t>(tiles.across, device.processors);
+  const int64_t rows = std::min(tiles.down, parts_of(device.processors, tiles.across));
+  const auto bytes = static_cast<double>(128 * (columns * tiles.part_columns + rows * kPartRows));
+  const double memory = bytes / kMemory;
+  const double part = steps * (std::max(step, memory) + memory / 8) +
+                      kResults * static_cast<double>(tiles.part_columns);
+  const auto turns = static_cast<double>(parts_of(tiles.count, device.processors));
+  return turns * (parts * part + kTask);
+}
+
+MatrixTiles tensor_tiles(const Device& device, const MatrixShape& shape) {
+  const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
+  MatrixTiles best;
+  double least = 0;
+  for (const Width& width : kWidths) {
+    // Without the copy engine parts are square.
+    if (!device.copies_tensors && width.columns != kPartRows) continue;
+    for (int64_t down = 1; down <= 64; down *= 2)
+      for (int64_t across = 1; across <= 64; across *= 2) {
+        MatrixTiles tiles;
+        tiles.part_columns = width.columns;
+        tiles.rows = down * kPartRows;
+        tiles.columns = across * width.columns;
+        count_tiles(tiles, shape);
+        const bool needless =
+            (down > 1 && 2 * shape.m <= tiles.rows) || (across > 1 && 2 * shape.n <= tiles.columns);
+        if (needless || tiles.count > std::max(most, shape.batches)) continue;
+        const double cycles = estimate(device, tiles, shape, width.step);
+        if (best.count != 0 && cycles >= least) continue;
+        best = tiles;
+        least = cycles;
+      }
+  }
+  // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
+  while (best.count == 0) {
+    best.part_columns = kPartRows;
+    best.rows = std::max(best.rows, kPartRows) * 2;
+    best.columns = std::max(best.columns, kPartRows) * 2;
+    MatrixTiles tiles = best;
+    count_tiles(tiles, shape);
+    if (tiles.down * tiles.across <= 1 || tiles.count <= most) best = tiles;
+  }
+  return best;
+}
+
+}  // namespace
+
+MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
+  const MatrixShape shape = matrix_shape(node);
+  switch (product_of(plan, node)) {
+    case Product::ordered:
+      break;
+    case Product::tensor:
+      return tensor_tiles(plan.device, shape);
+    case Product::thin:
+      return thin_tiles(plan.device, shape);
+  }
+  return ordered_tiles(plan.device, shape);
+}
+
+}  // namespace trek::plan
