@@ -45,6 +45,15 @@ struct Positions {
   Map columns{};
 };
 
+// Whether four positions that are left in their row are four elements in line.
+TREK_UNIT bool rows_of_fours(const Node& node, const Positions& at) {
+  if (at.width == 0) return true;
+  if (((at.first_column | at.width) & 3) != 0) return false;
+  if (at.columns.kind != Map::axes) return at.columns.kind == Map::same;
+  const Axis& last = node.axis(at.columns.first)[at.columns.count - 1];
+  return last.stride == 1 && (last.size & 3) == 0;
+}
+
 TREK_UNIT int64_t element_at(const Node& node, const Positions& at, uint32_t p) {
   if (at.width == 0) return at.first + p;
   const uint32_t row = p / at.width;

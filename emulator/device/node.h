@@ -139,7 +139,9 @@ struct Program {
   uint8_t narrow;
   Source result;  // where its value is at the end
   uint8_t dtype;  // of its value
-  uint8_t unused[5];
+  uint8_t
+      flat;  // narrow: four elements from a multiple of four on are in line in all that it reads and writes
+  uint8_t unused[4];
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {

@@ -85,6 +85,9 @@ TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
 TREK_UNIT int64_t* elements_of(const Task& task) {
   return task.shared<int64_t>(shared_at::kElements) + 4 * task.thread();
 }
+TREK_UNIT void say_elements(const Task& task, int64_t first) {
+  for (int e = 0; e < 4; ++e) elements_of(task)[e] = first + e;
+}
 // Whether the four are all there, and side by side.
 TREK_UNIT_CALL bool find_elements(Task task, const Positions& where, uint32_t p, uint32_t count) {
   int64_t* elements = elements_of(task);
@@ -140,6 +143,36 @@ TREK_UNIT void load_slots(const Task& task, const Program& program, bool adjacen
       }
     }
     load_scattered(task, from, to);
+  }
+}
+
+// The same of a flat program, for four elements from `first`, a multiple of four: all that is read is asked for
+// before any of it is waited for.
+TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& program,
+                         int64_t first) {
+  constexpr uint32_t kAtOnce = 3;
+  for (uint32_t l = 0; l < program.loads; l += kAtOnce) {
+    Four values[kAtOnce];
+    uint32_t to[kAtOnce];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (l + i >= program.loads) continue;
+      const Load load = *node.load(program.first_load + l + i);
+      const Operand& from = node.operand(load.operand);
+      const auto type = static_cast<DType>(from.dtype);
+      const std::byte* memory = task.memory(from);
+      to[i] = slot_at(task, load.slot);
+      if (from.map.kind == Map::one) {
+        const uint32_t one = load32(memory, type, 0);
+        values[i] = {{one, one, one, one}};
+      } else {
+        const int64_t at = from.map.kind == Map::same ? first : place_of(node, from.map, first);
+        load_four(memory + at * size_of(type), type, values[i]);
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i)
+      if (l + i < program.loads) put(task, to[i], values[i]);
   }
 }
 
@@ -236,23 +269,42 @@ struct Errand {
 };
 
 TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& program) {
+  const Node& node = task.node();
+  const bool fours = rows_of_fours(node, errand.where);
   for (uint32_t p = 4 * task.thread(); p < errand.count; p += 4 * task.threads()) {
-    const bool adjacent = find_elements(task, errand.where, p, errand.count);
-    load_slots(task, program, adjacent);
+    int64_t first = 0;
+    bool adjacent = fours && p + 4 <= errand.count;
+    if (adjacent) {
+      first = element_at(node, errand.where, p);
+    } else {
+      adjacent = find_elements(task, errand.where, p, errand.count);
+      first = elements_of(task)[0];
+    }
+    const bool flat = adjacent && program.flat != 0 && (first & 3) == 0;
+    if (flat) {
+      load_flat(task, node, program, first);
+    } else {
+      if (adjacent) say_elements(task, first);
+      load_slots(task, program, adjacent);
+    }
     for (uint32_t s = 0; s < program.steps; ++s) {
-      const Step& step = *task.node().step(program.first_step + s);
-      if (!step_four(task, step, errand.at + 4 * p)) step_slowly(task, step, errand.at + 4 * p);
+      const Step step = *node.step(program.first_step + s);
+      if (step_four(task, step, errand.at + 4 * p)) continue;
+      if (flat) say_elements(task, first);
+      step_slowly(task, step, errand.at + 4 * p);
     }
     const Place result = place_of_input(task, program.result, errand.at + 4 * p);
     if (errand.out == kToShared) {
       put(task, errand.at + 4 * p, get(task, result));  // there is room for a whole four
       continue;
     }
-    const Operand& to = task.node().result(errand.out);
+    const Operand& to = node.result(errand.out);
     const auto type = static_cast<DType>(to.dtype);
-    if (!adjacent || !store_four(task.memory(to) + elements_of(task)[0] * size_of(type), type,
-                                 get(task, result)))
+    if (!adjacent ||
+        !store_four(task.memory(to) + first * size_of(type), type, get(task, result))) {
+      if (flat) say_elements(task, first);
       store_scattered(task, to, result, errand.count - p);
+    }
   }
 }
 

@@ -198,7 +198,34 @@ uint32_t lay(std::vector<std::byte>& bytes, const std::vector<T>& table) {
 
 }  // namespace
 
+// Whether four elements from a multiple of four on lie side by side under a map, from a multiple of four on.
+bool Record::keeps_fours(Map map) const {
+  if (map.kind != Map::axes) return map.kind == Map::same;
+  for (uint32_t i = 0; i < map.count; ++i) {
+    const Axis& axis = axes_[map.first + i];
+    const bool last = i + 1u == map.count;
+    if (last ? axis.stride != 1 || axis.size % 4 != 0 : axis.stride % 4 != 0) return false;
+  }
+  return true;
+}
+
+bool Record::is_flat(const Program& program) const {
+  if (program.narrow == 0) return false;
+  const auto in_fours = [](const Operand& of) {
+    const auto type = static_cast<DType>(of.dtype);
+    const int64_t bytes = 4 * int64_t{size_of(type)};
+    return (bytes == 16 || type == DType::bf16) && of.offset % bytes == 0;
+  };
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Operand& from = operands_[loads_[program.first_load + l].operand];
+    if (from.map.kind != Map::one && !(in_fours(from) && keeps_fours(from.map))) return false;
+  }
+  return std::all_of(results_.begin(), results_.end(), in_fours);
+}
+
 Described Record::finish() {
+  for (Program* program : {&node.fetch[0], &node.fetch[1], &node.deliver[0], &node.deliver[1]})
+    program->flat = is_flat(*program) ? 1 : 0;
   node.first_scalar = static_cast<uint16_t>(scalars_.size());
   for (uint32_t index : attributes_) {
     if (scalars_.size() == kMaxScalars) {

@@ -98,8 +98,8 @@ TREK_RESIDENT void emit(const device::Block& block, const Launch& launch, const 
   if (block.thread == 0) launch.control->emitted = head;
 }
 
-// `first` is where the block goes, `count` its bytes, `trips` where the flag goes that says whether there
-// was one, `weight` the number of the stream.
+// `first` is where the block goes, `count` its bytes, `flag` where it says whether there was one, `weight`
+// the number of the stream.
 TREK_RESIDENT void next(const device::Block& block, const Launch& launch, const Record& record) {
   const uint32_t stream = record.weight;
   StreamBox& box = launch.streams[stream];
@@ -131,7 +131,7 @@ TREK_RESIDENT void next(const device::Block& block, const Launch& launch, const 
   }
   block.sync();
   if (block.thread != 0) return;
-  launch.arena[record.trips] = more ? 1 : 0;
+  launch.arena[record.flag] = more ? 1 : 0;
   if (more) store_release_system(&box.taken, number + 1);
 }
 
@@ -209,8 +209,8 @@ TREK_RESIDENT void count_task(const Launch& launch, uint32_t node, uint64_t bega
   add_relaxed(row + 1, 1);
 }
 
-// Executes a task of any kind; `fault.code` is 0 afterwards unless it trapped. `decisions` counts those of
-// processor 0.
+// Executes a task of any kind, as device::execute() does: all threads of the block, `fault` clear before,
+// a sync at the end. `decisions` counts those of processor 0.
 TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, const Record& record,
                            const device::Node& node, const int64_t* counters, uint64_t* decisions,
                            device::Fault* fault) {
@@ -219,12 +219,15 @@ TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, con
   switch (record.kind) {
     case Kind::decide:
       if (block.thread == 0) decide(launch, node, environment, ++*decisions, *fault);
+      block.sync();
       break;
     case Kind::emit:
       emit(block, launch, record, node, environment);
+      block.sync();
       break;
     case Kind::next:
       next(block, launch, record);
+      block.sync();
       break;
     default:
       device::execute(block, node, record.first, record.count, environment, fault);
