@@ -154,7 +154,6 @@ TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& prog
   for (uint32_t l = 0; l < program.loads; l += kAtOnce) {
     Four values[kAtOnce];
     uint32_t to[kAtOnce];
-#pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
       if (l + i >= program.loads) continue;
       const Load load = *node.load(program.first_load + l + i);
@@ -170,7 +169,6 @@ TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& prog
         load_four(memory + at * size_of(type), type, values[i]);
       }
     }
-#pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i)
       if (l + i < program.loads) put(task, to[i], values[i]);
   }
