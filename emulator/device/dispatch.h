@@ -212,4 +212,20 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   }
 }
 
+TREK_UNIT bool is_quick(const Node& node, int64_t first, int64_t count) {
+  return node.quick != 0 && ((first | count) & 3) == 0;
+}
+
+TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
+                             const Environment& environment) {
+  const Task task(block);
+  if (task.thread() == 0)
+    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
+                                                  nullptr};
+  read_plain_scalars(task, node, environment);
+  task.sync();
+  run_simple_range(task, node, first, count);
+  task.sync();
+}
+
 }  // namespace trek::device

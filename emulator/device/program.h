@@ -146,31 +146,41 @@ TREK_UNIT void load_slots(const Task& task, const Program& program, bool adjacen
   }
 }
 
-// The same of a flat program, for four elements from `first`, a multiple of four: all that is read is asked for
-// before any of it is waited for.
+// Four elements in line, of a type that flat programs have, from a place that is aligned for it.
+TREK_UNIT Four load_in_line(const std::byte* at, DType type) {
+  if (type == DType::bf16) {
+    const Halves halves = *reinterpret_cast<const Halves*>(at);
+    return {{uint32_t{halves.e[0]} << 16, uint32_t{halves.e[1]} << 16, uint32_t{halves.e[2]} << 16,
+             uint32_t{halves.e[3]} << 16}};
+  }
+  const Words words = *reinterpret_cast<const Words*>(at);
+  return {{words.e[0], words.e[1], words.e[2], words.e[3]}};
+}
+TREK_UNIT Four load_flat_one(const Task& task, const Node& node, const Load& load, int64_t first) {
+  const Operand& from = node.operand(load.operand);
+  const auto type = static_cast<DType>(from.dtype);
+  const std::byte* memory = task.memory(from);
+  if (from.map.kind == Map::one) {
+    const uint32_t one = type == DType::bf16
+                             ? uint32_t{*reinterpret_cast<const Aliased<uint16_t>*>(memory)} << 16
+                             : *reinterpret_cast<const Aliased<uint32_t>*>(memory);
+    return {{one, one, one, one}};
+  }
+  const int64_t at = from.map.kind == Map::same ? first : place_by_magic(node, from.map, first);
+  return load_in_line(memory + at * size_of(type), type);
+}
+// load_slots() of a flat program, for the four elements from `first`, a multiple of four: two operands are
+// asked for before either is waited for.
 TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& program,
                          int64_t first) {
-  constexpr uint32_t kAtOnce = 3;
-  for (uint32_t l = 0; l < program.loads; l += kAtOnce) {
-    Four values[kAtOnce];
-    uint32_t to[kAtOnce];
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (l + i >= program.loads) continue;
-      const Load load = *node.load(program.first_load + l + i);
-      const Operand& from = node.operand(load.operand);
-      const auto type = static_cast<DType>(from.dtype);
-      const std::byte* memory = task.memory(from);
-      to[i] = slot_at(task, load.slot);
-      if (from.map.kind == Map::one) {
-        const uint32_t one = load32(memory, type, 0);
-        values[i] = {{one, one, one, one}};
-      } else {
-        const int64_t at = from.map.kind == Map::same ? first : place_of(node, from.map, first);
-        load_four(memory + at * size_of(type), type, values[i]);
-      }
+  for (uint32_t l = 0; l < program.loads; l += 2) {
+    const Load a = *node.load(program.first_load + l);
+    const Four x = load_flat_one(task, node, a, first);
+    if (l + 1 < program.loads) {
+      const Load b = *node.load(program.first_load + l + 1);
+      put(task, slot_at(task, b.slot), load_flat_one(task, node, b, first));
     }
-    for (uint32_t i = 0; i < kAtOnce; ++i)
-      if (l + i < program.loads) put(task, to[i], values[i]);
+    put(task, slot_at(task, a.slot), x);
   }
 }
 
@@ -197,17 +207,20 @@ TREK_UNIT_CALL void step_slowly(Task task, const Step& step, uint32_t main) {
   }
 }
 
-// One narrow step: the commonest instructions of networks in lines of four; false for any other.
-TREK_UNIT bool step_four(const Task& task, const Step& step, uint32_t main) {
+// A float rounded to a type that simple steps have.
+TREK_UNIT float rounded_in_line(DType to, float x) {
+  if (to == DType::bf16) return semantics::widen(semantics::narrow<BF16>(x));
+  if (to == DType::f16) return semantics::widen(semantics::narrow<F16>(x));
+  return x;
+}
+// A step that is_simple().
+TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
   const auto opcode = static_cast<Opcode>(step.opcode);
-  const auto from = static_cast<DType>(step.from);
   const auto to = static_cast<DType>(step.to);
-  const bool moves = opcode == Opcode::Copy || opcode == Opcode::Where;
-  if (!moves && form_of(from) != Form::real32) return false;
   const Four x = get(task, place_of_input(task, step.inputs[0], main));
   const Four y = get(task, place_of_input(task, step.inputs[1], main));
   const Four z = get(task, place_of_input(task, step.inputs[2], main));
-  Four r;
+  Four r = x;
 #define TREK_FOUR(Id, expression)       \
   case Opcode::Id:                      \
     for (int e = 0; e < 4; ++e) {       \
@@ -227,26 +240,18 @@ TREK_UNIT bool step_four(const Task& task, const Step& step, uint32_t main) {
     TREK_FOUR(Relu, semantics::relu(a))
     TREK_FOUR(ReluGrad, semantics::relu_grad(a, b))
     TREK_FOUR(Fma, semantics::fma(a, b, c))
-    case Opcode::Copy:
-      r = x;
-      break;
     case Opcode::Where:
       for (int e = 0; e < 4; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
+      return r;
+    case Opcode::Copy:
+      return r;
+    default:  // Cast: what is left is to round
       break;
-    case Opcode::Cast:
-      if (form_of(to) != Form::real32) return false;
-      r = x;
-      break;
-    default:
-      return false;
   }
 #undef TREK_FOUR
-  if (!moves && to != DType::f32) {
-    if (to != DType::bf16 && to != DType::f16) return false;
-    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded(to, as_float(r.e[e])));
-  }
-  put(task, slot_at(task, step.slot), r);
-  return true;
+  if (to != DType::f32)
+    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded_in_line(to, as_float(r.e[e])));
+  return r;
 }
 
 // The first `count` of four values to the elements of a result.
@@ -274,22 +279,22 @@ TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& p
     bool adjacent = fours && p + 4 <= errand.count;
     if (adjacent) {
       first = element_at(node, errand.where, p);
+      say_elements(task, first);
     } else {
       adjacent = find_elements(task, errand.where, p, errand.count);
       first = elements_of(task)[0];
     }
-    const bool flat = adjacent && program.flat != 0 && (first & 3) == 0;
-    if (flat) {
+    if (adjacent && program.flat != 0 && (first & 3) == 0)
       load_flat(task, node, program, first);
-    } else {
-      if (adjacent) say_elements(task, first);
+    else
       load_slots(task, program, adjacent);
-    }
     for (uint32_t s = 0; s < program.steps; ++s) {
-      const Step step = *node.step(program.first_step + s);
-      if (step_four(task, step, errand.at + 4 * p)) continue;
-      if (flat) say_elements(task, first);
-      step_slowly(task, step, errand.at + 4 * p);
+      const Step& step = *node.step(program.first_step + s);
+      if (is_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.from),
+                    static_cast<DType>(step.to)))
+        put(task, slot_at(task, step.slot), step_four(task, step, errand.at + 4 * p));
+      else
+        step_slowly(task, step, errand.at + 4 * p);
     }
     const Place result = place_of_input(task, program.result, errand.at + 4 * p);
     if (errand.out == kToShared) {
@@ -298,11 +303,8 @@ TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& p
     }
     const Operand& to = node.result(errand.out);
     const auto type = static_cast<DType>(to.dtype);
-    if (!adjacent ||
-        !store_four(task.memory(to) + first * size_of(type), type, get(task, result))) {
-      if (flat) say_elements(task, first);
+    if (!adjacent || !store_four(task.memory(to) + first * size_of(type), type, get(task, result)))
       store_scattered(task, to, result, errand.count - p);
-    }
   }
 }
 
@@ -380,6 +382,27 @@ TREK_UNIT Positions range_of(int64_t first) {
   Positions where;
   where.first = first;
   return where;
+}
+
+// run_elements() for fours of a node whose program is simple. No call, and nothing that is not in registers or
+// shared memory.
+TREK_UNIT void run_simple_range(const Task& task, const Node& node, int64_t first, int64_t count) {
+  using namespace program_detail;  // NOLINT(google-build-using-namespace)
+  const Program& program = node.deliver[0];
+  const Operand& to = node.result(0);
+  const auto type = static_cast<DType>(to.dtype);
+  const uint32_t steps = program.steps;
+  std::byte* memory = task.memory(to) + first * size_of(type);
+  for (int64_t p = 4 * task.thread(); p < count; p += 4 * task.threads()) {
+    load_flat(task, node, program, first + p);
+    const Step* step = node.step(program.first_step);
+    for (uint32_t s = 0; s + 1 < steps; ++s, ++step)
+      put(task, slot_at(task, step->slot), step_four(task, *step, 0));
+    // The last step gives the result, but where there is none.
+    const Four result =
+        steps > 0 ? step_four(task, *step, 0) : get(task, place_of_input(task, program.result, 0));
+    store_four(memory + p * size_of(type), type, result);
+  }
 }
 
 // The unit of pointwise nodes: the elements [first, first + count) of the result.

@@ -96,17 +96,39 @@ TREK_UNIT_CALL void give_result(Task task, uint32_t i, int64_t index, uint64_t b
   store64(task.memory(of), static_cast<DType>(of.dtype), index, bits);
 }
 
+// A scalar that is not a constant.
+TREK_UNIT_CALL uint64_t changing_scalar(const Scalar& scalar, const std::byte* arena,
+                                        const int64_t* counters) {
+  const auto from = static_cast<DType>(scalar.from);
+  const uint64_t bits = scalar.kind == Scalar::memory
+                            ? load64(arena + scalar.value, from, 0)
+                            : static_cast<uint64_t>(counters[scalar.value]);
+  return cast(from, static_cast<DType>(scalar.to), bits);
+}
+
 // Reads the scalars of a node. What follows must wait for a sync.
 TREK_UNIT void read_scalars(const Task& task, const Node& node, const Environment& environment) {
   for (uint32_t i = task.thread(); i < node.scalars; i += task.threads()) {
-    const Scalar scalar = node.scalar(i);
-    uint64_t bits = static_cast<uint64_t>(scalar.value);
+    const Scalar& scalar = node.scalar(i);
+    task.shared<uint64_t>(shared_at::kScalars)[i] =
+        scalar.kind == Scalar::constant
+            ? static_cast<uint64_t>(scalar.value)
+            : changing_scalar(scalar, environment.arena, environment.counters);
+  }
+}
+
+// The same where they are constants and 32-bit numbers in memory.
+TREK_UNIT void read_plain_scalars(const Task& task, const Node& node,
+                                  const Environment& environment) {
+  for (uint32_t i = task.thread(); i < node.scalars; i += task.threads()) {
+    const Scalar& scalar = node.scalar(i);
+    auto bits = static_cast<uint64_t>(scalar.value);
     if (scalar.kind != Scalar::constant) {
-      const auto from = static_cast<DType>(scalar.from);
-      bits = scalar.kind == Scalar::memory
-                 ? load64(environment.arena + scalar.value, from, 0)
-                 : static_cast<uint64_t>(environment.counters[scalar.value]);
-      bits = cast(from, static_cast<DType>(scalar.to), bits);
+      const uint32_t word =
+          *reinterpret_cast<const Aliased<uint32_t>*>(environment.arena + scalar.value);
+      bits = form_of(static_cast<DType>(scalar.to)) == Form::sint
+                 ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(word)})
+                 : word;
     }
     task.shared<uint64_t>(shared_at::kScalars)[i] = bits;
   }

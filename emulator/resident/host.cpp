@@ -22,8 +22,7 @@ class Processor {
         number_(number),
         regions_(launch.region_count),
         scratch_(launch.scratch_bytes / 16),
-        queue_{launch.records + launch.queues[number]},
-        walker_(launch, number, regions_.data(), queue_) {}
+        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {}
 
   // The records themselves.
   struct Queue {
@@ -101,7 +100,6 @@ class Processor {
   uint32_t number_;
   std::vector<RegionState> regions_;
   std::vector<Line> scratch_;
-  Queue queue_;
   Walker<Queue> walker_;
   uint64_t decisions_ = 0;
   uint64_t retired_ = 0;

@@ -62,12 +62,12 @@ TREK_RESIDENT uint64_t from_lane_0(uint64_t value) {
 }
 
 // The phase of a slot's barriers on the n-th visit.
-TREK_RESIDENT uint32_t phase(uint64_t n) { return static_cast<uint32_t>(n / kSlots) & 1; }
+TREK_RESIDENT uint32_t phase(uint32_t n) { return n / kSlots & 1; }
 
 // Records of a queue through the window. One thread uses it.
 class Queue {
  public:
-  TREK_RESIDENT Queue(const Record* first, Window& window) : first_(first), window_(window) {}
+  TREK_RESIDENT Queue(const Record* first, Window* window) : first_(first), window_(window) {}
 
   TREK_RESIDENT const Record& at(uint32_t i) {
     const uint32_t chunk = i / kChunk;
@@ -77,23 +77,20 @@ class Queue {
       chunk_ = chunk;
       want(chunk + 1);
     }
-    return window_.record[i % (kChunks * kChunk)];
-  }
-  TREK_RESIDENT void forget() {
-    for (uint32_t& chunk : window_.chunk) chunk = ~0u;
+    return window_->record[i % (kChunks * kChunk)];
   }
 
  private:
   TREK_RESIDENT void want(uint32_t chunk) {
-    if (window_.chunk[chunk % kChunks] == chunk) return;
-    window_.chunk[chunk % kChunks] = chunk;
-    auto* to = reinterpret_cast<unsigned char*>(window_.record + size_t{chunk % kChunks} * kChunk);
+    if (window_->chunk[chunk % kChunks] == chunk) return;
+    window_->chunk[chunk % kChunks] = chunk;
+    auto* to = reinterpret_cast<unsigned char*>(window_->record + size_t{chunk % kChunks} * kChunk);
     const auto* from = reinterpret_cast<const unsigned char*>(first_ + size_t{chunk} * kChunk);
     for (uint32_t i = 0; i < kChunk * sizeof(Record); i += 16) fetch(to + i, from + i);
   }
 
   const Record* first_;
-  Window& window_;
+  Window* window_;
   uint32_t chunk_ = ~0u;
 };
 
@@ -103,17 +100,15 @@ class Controller {
       : launch_(launch),
         shared_(shared),
         lane_(lane),
-        queue_(launch.records + launch.queues[processor], shared.window),
         walker_(launch, processor,
                 launch.region_count <= kSharedRegions
                     ? shared.regions
                     : launch.regions + size_t{processor} * launch.region_count,
-                queue_),
+                Queue(launch.records + launch.queues[processor], &shared.window)),
         processor_(processor) {}
 
   TREK_RESIDENT void run() {
-    if (lane_ == 0) queue_.forget();
-    for (uint64_t n = 0;; ++n) {
+    for (uint32_t n = 0;; ++n) {
       uint64_t record = 0;
       if (lane_ == 0)
         record = load_volatile(&shared_.left) != 0 ? 0 : reinterpret_cast<uint64_t>(walker_.next());
@@ -166,7 +161,6 @@ class Controller {
   const Launch& launch_;
   Shared& shared_;
   uint32_t lane_;
-  Queue queue_;
   Walker<Queue> walker_;
   uint32_t processor_;
 };
@@ -174,7 +168,7 @@ class Controller {
 // Polls the waits of every slot; the lanes take one each.
 TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorState& state,
                                 uint32_t lane) {
-  for (uint64_t n = 0;; ++n) {
+  for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
@@ -210,21 +204,52 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
   }
 }
 
-TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& block) {
+// The block's shared memory: the pipeline's, and what units work in.
+TREK_RESIDENT Shared& pipeline() {
+  extern __attribute__((shared)) uint64_t raw[];
+  return *reinterpret_cast<Shared*>(raw);
+}
+TREK_RESIDENT Block block_of_units() {
+  constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
+  auto* memory = reinterpret_cast<std::byte*>(&pipeline());
+  return {static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()), kComputeThreads, memory + kBegin,
+          pipeline().launch.scratch_bytes};
+}
+
+// A task of any kind. It works everything out anew, so that the loop around it keeps two numbers: what is
+// kept across a call is kept in memory.
+TREK_RESIDENT_CALL void perform_any(uint32_t n) {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[n % kSlots];
+  const Block block = block_of_units();
+  perform(block, shared.launch, slot.record, *slot.node, slot.counters, &shared.decisions,
+          &slot.fault);
+  if (device::is_fault(slot.fault) && block.thread == 0) {
+    report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
+    store_volatile(&shared.left, 1);
+  }
+}
+
+TREK_RESIDENT void compute() {
+  Shared& shared = pipeline();
+  const Launch& launch = shared.launch;
+  const Block block = block_of_units();
   bool trapped = false;
-  for (uint64_t n = 0;; ++n) {
+  for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.ready[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
     // All threads must see the same, or they would wait for each other in a unit: not shared.left.
     if (!halt && !trapped && slot.skip == 0) {
       if (launch.profile != nullptr && block.thread == 0) slot.began = nanoseconds();
-      perform(block, launch, slot.record, *slot.node, slot.counters, &shared.decisions,
-              &slot.fault);
-      trapped = device::is_fault(slot.fault);
-      if (trapped && block.thread == 0) {
-        report_trap(launch, slot.moment, slot.record.node, slot.fault);
-        store_volatile(&shared.left, 1);
+      if (slot.record.kind == Kind::task &&
+          device::is_quick(*slot.node, slot.record.first, slot.record.count)) {
+        const device::Environment environment = {reinterpret_cast<std::byte*>(launch.arena),
+                                                 launch.seed, slot.counters};
+        device::execute_quick(block, *slot.node, slot.record.first, slot.record.count, environment);
+      } else {
+        perform_any(n);
+        trapped = device::is_fault(shared.slot[n % kSlots].fault);
       }
     }
     warp_sync();
@@ -238,7 +263,8 @@ TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& bl
 TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorState& state,
                               uint32_t lane) {
   bool trapped = false;
-  for (uint64_t n = 0;; ++n) {
+  uint64_t retired = 0;
+  for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.executed[n % kSlots], phase(n));
     if (slot.record.kind == Kind::halt) return;
@@ -248,7 +274,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
         add_release(counter_at(launch, slot.record.signal[lane]), 1);
       if (lane == 0 && launch.profile != nullptr) count_task(launch, slot.record.node, slot.began);
     }
-    if (lane == 0) store_relaxed(&state.retired, n + 1);
+    if (lane == 0) store_relaxed(&state.retired, ++retired);
     warp_sync();
     if (lane == 0) barrier_arrive(&shared.freed[n % kSlots]);
   }
@@ -260,9 +286,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
 extern "C" __attribute__((global)) __attribute__((launch_bounds(trek::resident::kThreads, 1))) void
 resident(const trek::resident::Launch parameters) {
   using namespace trek::resident;
-  extern __attribute__((shared)) uint64_t raw[];
-  auto* memory = reinterpret_cast<unsigned char*>(raw);
-  Shared& shared = *reinterpret_cast<Shared*>(memory);
+  Shared& shared = pipeline();
   const Launch& launch = shared.launch;
   const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
   const uint32_t processor = __nvvm_read_ptx_sreg_ctaid_x();
@@ -274,6 +298,7 @@ resident(const trek::resident::Launch parameters) {
       barrier_init(&shared.executed[s], kComputeWarps);
       barrier_init(&shared.freed[s], 1);
     }
+    for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     shared.left = 0;
     shared.decisions = 0;
   }
@@ -281,10 +306,7 @@ resident(const trek::resident::Launch parameters) {
   ProcessorState& state = launch.states[processor];
   const uint32_t lane = thread % 32;
   if (thread < kComputeThreads) {
-    constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
-    const Block block = {thread, kComputeThreads, reinterpret_cast<std::byte*>(memory + kBegin),
-                         launch.scratch_bytes};
-    compute(launch, shared, block);
+    compute();
   } else if (thread < kComputeThreads + 32) {
     Controller(launch, shared, processor, lane).run();
   } else if (thread < kComputeThreads + 64) {

@@ -219,20 +219,17 @@ TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, con
   switch (record.kind) {
     case Kind::decide:
       if (block.thread == 0) decide(launch, node, environment, ++*decisions, *fault);
-      block.sync();
       break;
     case Kind::emit:
       emit(block, launch, record, node, environment);
-      block.sync();
       break;
     case Kind::next:
       next(block, launch, record);
-      block.sync();
       break;
     default:
-      device::execute(block, node, record.first, record.count, environment, fault);
-      break;
+      return device::execute(block, node, record.first, record.count, environment, fault);
   }
+  block.sync();
 }
 
 }  // namespace trek::resident

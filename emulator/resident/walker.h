@@ -26,12 +26,13 @@ TREK_RESIDENT bool must_leave(const Launch& launch, uint64_t moment) {
          load_relaxed(&launch.control->trap.urgency) > ~moment;
 }
 
-// `Records` gives records of the processor's queue: at(i), good until the next call.
+// `Records` gives records of the processor's queue: at(i), good until the next call. On a device all of the
+// walker's own state must be in registers, or each step of it takes microseconds: nothing takes its address.
 template <typename Records>
 class Walker {
  public:
   TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions,
-                       Records& records)
+                       Records records)
       : launch_(launch), regions_(regions), records_(records), processor_(processor) {
     for (uint32_t r = 0; r < launch.region_count; ++r) regions_[r] = RegionState{};
     regions_[0].epoch = 1;
@@ -70,6 +71,12 @@ class Walker {
 
  private:
   TREK_RESIDENT bool read_decision(const Record& record);
+  TREK_RESIDENT void decided(uint16_t region, const Decision& entry) {
+    if (region == kNoRegion) return;
+    regions_[region].from = entry.from;
+    regions_[region].step = entry.step;
+    regions_[region].trips = entry.trips;
+  }
   TREK_RESIDENT void enter(const Record& record);
   TREK_RESIDENT bool leave(const Record& record);
   TREK_RESIDENT bool may_go_on(const Record& record);
@@ -82,7 +89,7 @@ class Walker {
 
   const Launch& launch_;
   RegionState* regions_;
-  Records& records_;
+  Records records_;
   uint32_t processor_;
   uint32_t at_ = 0;
   uint64_t begun_ = 1;         // trips
@@ -132,12 +139,8 @@ TREK_RESIDENT bool Walker<Records>::read_decision(const Record& record) {
       return end(Ending::aborted, record.node);
     pause();
   }
-  for (const uint16_t r : {record.region, record.other}) {
-    if (r == kNoRegion) continue;
-    regions_[r].from = entry.from;
-    regions_[r].step = entry.step;
-    regions_[r].trips = entry.trips;
-  }
+  decided(record.region, entry);
+  decided(record.other, entry);
   // Processor 0 does not write over what somebody has still to read.
   if (decisions_ % kLogStride == 0)
     store_release(launch_.log_read + size_t{16} * processor_, decisions_);
