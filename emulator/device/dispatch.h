@@ -9,6 +9,7 @@
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
+#include "emulator/device/quick.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
 #include "emulator/device/softmax.h"
@@ -46,7 +47,7 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
   }
 }
 
-TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
+TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
   const Form form = form_of(static_cast<DType>(task.node().compute));
   switch (static_cast<Kind>(task.node().kind)) {
     case Kind::program:
@@ -212,20 +213,10 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   }
 }
 
-TREK_UNIT bool is_quick(const Node& node, int64_t first, int64_t count) {
-  return node.quick != 0 && ((first | count) & 3) == 0;
-}
-
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
-  const Task task(block);
-  if (task.thread() == 0)
-    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
-                                                  nullptr};
-  read_plain_scalars(task, node, environment);
-  task.sync();
-  run_simple_range(task, node, first, count);
-  task.sync();
+  run_quick(block, node, first, count, environment.arena);
+  block.sync();
 }
 
 }  // namespace trek::device

@@ -14,12 +14,7 @@ namespace trek::device {
 TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
                        const Environment& environment, Fault* fault);
 
-// Whether execute_quick() can do it.
-TREK_UNIT bool is_quick(const Node& node, int64_t first, int64_t count);
-
-// execute() of the commonest tasks, which cannot trap. It stays in line and calls nothing: what a call saves for
-// its caller goes through the little first-level cache that is left beside the shared memory, and takes a
-// microsecond.
+// execute() of a task of a node that is quick, which cannot trap.
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment);
 

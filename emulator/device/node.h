@@ -164,8 +164,7 @@ struct Program {
   uint8_t dtype;  // of its value
   uint8_t
       flat;  // narrow: four elements from a multiple of four on are in line in all that it reads and writes
-  uint8_t simple;  // flat, and every step is_simple()
-  uint8_t unused[3];
+  uint8_t unused[4];
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {
@@ -243,7 +242,7 @@ struct alignas(16) Node {
   uint8_t type;       // DType: T of its own instruction
   uint8_t compute;    // DType: that of its arithmetic
   uint8_t flag;       // nesterov, the reduction of a loss, a scalar operand: see the units
-  uint8_t quick;      // execute_quick() may take it
+  uint8_t quick;      // for execute_quick(): see quick.h
   uint16_t operands;  // of its own; the table has more where programs read them
   uint16_t all_operands;
   uint16_t results;

@@ -213,13 +213,8 @@ TREK_UNIT float rounded_in_line(DType to, float x) {
   if (to == DType::f16) return semantics::widen(semantics::narrow<F16>(x));
   return x;
 }
-// A step that is_simple().
-TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
-  const auto opcode = static_cast<Opcode>(step.opcode);
-  const auto to = static_cast<DType>(step.to);
-  const Four x = get(task, place_of_input(task, step.inputs[0], main));
-  const Four y = get(task, place_of_input(task, step.inputs[1], main));
-  const Four z = get(task, place_of_input(task, step.inputs[2], main));
+// A step that is_simple(), of its values: y and z are looked at where the instruction has them.
+TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& y, const Four& z) {
   Four r = x;
 #define TREK_FOUR(Id, expression)       \
   case Opcode::Id:                      \
@@ -252,6 +247,12 @@ TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
   if (to != DType::f32)
     for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded_in_line(to, as_float(r.e[e])));
   return r;
+}
+TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
+  return apply_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.to),
+                      get(task, place_of_input(task, step.inputs[0], main)),
+                      get(task, place_of_input(task, step.inputs[1], main)),
+                      get(task, place_of_input(task, step.inputs[2], main)));
 }
 
 // The first `count` of four values to the elements of a result.
@@ -382,27 +383,6 @@ TREK_UNIT Positions range_of(int64_t first) {
   Positions where;
   where.first = first;
   return where;
-}
-
-// run_elements() for fours of a node whose program is simple. No call, and nothing that is not in registers or
-// shared memory.
-TREK_UNIT void run_simple_range(const Task& task, const Node& node, int64_t first, int64_t count) {
-  using namespace program_detail;  // NOLINT(google-build-using-namespace)
-  const Program& program = node.deliver[0];
-  const Operand& to = node.result(0);
-  const auto type = static_cast<DType>(to.dtype);
-  const uint32_t steps = program.steps;
-  std::byte* memory = task.memory(to) + first * size_of(type);
-  for (int64_t p = 4 * task.thread(); p < count; p += 4 * task.threads()) {
-    load_flat(task, node, program, first + p);
-    const Step* step = node.step(program.first_step);
-    for (uint32_t s = 0; s + 1 < steps; ++s, ++step)
-      put(task, slot_at(task, step->slot), step_four(task, *step, 0));
-    // The last step gives the result, but where there is none.
-    const Four result =
-        steps > 0 ? step_four(task, *step, 0) : get(task, place_of_input(task, program.result, 0));
-    store_four(memory + p * size_of(type), type, result);
-  }
 }
 
 // The unit of pointwise nodes: the elements [first, first + count) of the result.

@@ -117,21 +117,4 @@ TREK_UNIT void read_scalars(const Task& task, const Node& node, const Environmen
   }
 }
 
-// The same where they are constants and 32-bit numbers in memory.
-TREK_UNIT void read_plain_scalars(const Task& task, const Node& node,
-                                  const Environment& environment) {
-  for (uint32_t i = task.thread(); i < node.scalars; i += task.threads()) {
-    const Scalar& scalar = node.scalar(i);
-    auto bits = static_cast<uint64_t>(scalar.value);
-    if (scalar.kind != Scalar::constant) {
-      const uint32_t word =
-          *reinterpret_cast<const Aliased<uint32_t>*>(environment.arena + scalar.value);
-      bits = form_of(static_cast<DType>(scalar.to)) == Form::sint
-                 ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(word)})
-                 : word;
-    }
-    task.shared<uint64_t>(shared_at::kScalars)[i] = bits;
-  }
-}
-
 }  // namespace trek::device

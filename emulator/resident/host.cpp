@@ -84,7 +84,14 @@ class Processor {
     note(state, Doing::executing);
     device::Fault fault = device::kNoFault;
     const uint64_t began = nanoseconds();
-    perform(block, launch_, record, node, counters, &decisions_, &fault);
+    const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
+                                             launch_.seed, counters};
+    if (record.kind != Kind::task)
+      control(block, launch_, record, node, environment, &decisions_, &fault);
+    else if (node.quick != 0)
+      device::execute_quick(block, node, record.first, record.count, environment);
+    else
+      device::execute(block, node, record.first, record.count, environment, &fault);
     if (device::is_fault(fault)) {
       report_trap(launch_, walker_.moment(record), record.node, fault);
       return false;

@@ -204,26 +204,35 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
   }
 }
 
-// The block's shared memory: the pipeline's, and what units work in.
+// The block's shared memory: the pipeline's, and what units work in. The address is hidden from the compiler, or
+// it works out everything that does not change before the loop of the compute warps, where there are not
+// registers for it across calls, and keeps it in memory.
 TREK_RESIDENT Shared& pipeline() {
   extern __attribute__((shared)) uint64_t raw[];
-  return *reinterpret_cast<Shared*>(raw);
+  uint32_t address = shared_address(raw);
+  asm volatile("" : "+r"(address));
+  return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
 }
-TREK_RESIDENT Block block_of_units() {
+TREK_RESIDENT Block block_of_units(Shared& shared) {
   constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
-  auto* memory = reinterpret_cast<std::byte*>(&pipeline());
-  return {static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()), kComputeThreads, memory + kBegin,
-          pipeline().launch.scratch_bytes};
+  return {static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()), kComputeThreads,
+          reinterpret_cast<std::byte*>(&shared) + kBegin, shared.launch.scratch_bytes};
 }
 
-// A task of any kind. It works everything out anew, so that the loop around it keeps two numbers: what is
-// kept across a call is kept in memory.
+// A task of any kind, but quick ones. Everything is worked out anew, so that the loop around it keeps but its
+// number.
 TREK_RESIDENT_CALL void perform_any(uint32_t n) {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[n % kSlots];
-  const Block block = block_of_units();
-  perform(block, shared.launch, slot.record, *slot.node, slot.counters, &shared.decisions,
-          &slot.fault);
+  const Block block = block_of_units(shared);
+  const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
+                                           shared.launch.seed, slot.counters};
+  if (slot.record.kind == Kind::task)
+    device::execute(block, *slot.node, slot.record.first, slot.record.count, environment,
+                    &slot.fault);
+  else
+    control(block, shared.launch, slot.record, *slot.node, environment, &shared.decisions,
+            &slot.fault);
   if (device::is_fault(slot.fault) && block.thread == 0) {
     report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
     store_volatile(&shared.left, 1);
@@ -231,29 +240,28 @@ TREK_RESIDENT_CALL void perform_any(uint32_t n) {
 }
 
 TREK_RESIDENT void compute() {
-  Shared& shared = pipeline();
-  const Launch& launch = shared.launch;
-  const Block block = block_of_units();
   bool trapped = false;
   for (uint32_t n = 0;; ++n) {
+    Shared& shared = pipeline();
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.ready[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
     // All threads must see the same, or they would wait for each other in a unit: not shared.left.
     if (!halt && !trapped && slot.skip == 0) {
-      if (launch.profile != nullptr && block.thread == 0) slot.began = nanoseconds();
-      if (slot.record.kind == Kind::task &&
-          device::is_quick(*slot.node, slot.record.first, slot.record.count)) {
-        const device::Environment environment = {reinterpret_cast<std::byte*>(launch.arena),
-                                                 launch.seed, slot.counters};
-        device::execute_quick(block, *slot.node, slot.record.first, slot.record.count, environment);
+      if (shared.launch.profile != nullptr && __nvvm_read_ptx_sreg_tid_x() == 0)
+        slot.began = nanoseconds();
+      if (slot.record.kind == Kind::task && slot.node->quick != 0) {
+        const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
+                                                 0, nullptr};
+        device::execute_quick(block_of_units(shared), *slot.node, slot.record.first,
+                              slot.record.count, environment);
       } else {
         perform_any(n);
-        trapped = device::is_fault(shared.slot[n % kSlots].fault);
+        trapped = device::is_fault(pipeline().slot[n % kSlots].fault);
       }
     }
     warp_sync();
-    if (block.thread % 32 == 0) barrier_arrive(&shared.executed[n % kSlots]);
+    if (__nvvm_read_ptx_sreg_tid_x() % 32 == 0) barrier_arrive(&pipeline().executed[n % kSlots]);
     if (halt) return;
   }
 }

@@ -209,13 +209,12 @@ TREK_RESIDENT void count_task(const Launch& launch, uint32_t node, uint64_t bega
   add_relaxed(row + 1, 1);
 }
 
-// Executes a task of any kind, as device::execute() does: all threads of the block, `fault` clear before,
-// a sync at the end. `decisions` counts those of processor 0.
-TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, const Record& record,
-                           const device::Node& node, const int64_t* counters, uint64_t* decisions,
-                           device::Fault* fault) {
-  const device::Environment environment = {reinterpret_cast<std::byte*>(launch.arena), launch.seed,
-                                           counters};
+// What only processor 0 executes; as device::execute(): all threads of the block, `fault` clear before, a sync at
+// the end. `decisions` counts them.
+TREK_RESIDENT_CALL void control(const device::Block& block, const Launch& launch,
+                                const Record& record, const device::Node& node,
+                                const device::Environment& environment, uint64_t* decisions,
+                                device::Fault* fault) {
   switch (record.kind) {
     case Kind::decide:
       if (block.thread == 0) decide(launch, node, environment, ++*decisions, *fault);
@@ -223,11 +222,9 @@ TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, con
     case Kind::emit:
       emit(block, launch, record, node, environment);
       break;
-    case Kind::next:
+    default:
       next(block, launch, record);
       break;
-    default:
-      return device::execute(block, node, record.first, record.count, environment, fault);
   }
   block.sync();
 }
