@@ -1,7 +1,11 @@
 // A GPU as a machine: the Driver API, and the persistent kernel.
-#include <cstring>
+#include <array>
+#include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
+#include <generated/resident.h>
+#include <generated/resident_core.h>
 
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
@@ -14,23 +18,17 @@ namespace {
 using driver::Result;
 using driver::Status;
 
-constexpr unsigned char kPtx[] = {
-#include <generated/resident.ptx.inc>
-};
+constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::kSharedBytes;
 
-constexpr uint32_t kFixedBytes = (sizeof(Shared) + 127) / 128 * 128;
+const driver::FatBinary& code_of(Units units) {
+  return units == Units::core ? fat_binaries::resident_core : fat_binaries::resident;
+}
 
 class Gpu : public Machine {
  public:
-  Gpu(driver::Context context, driver::Stream stream, driver::Stream side, driver::Module module,
-      driver::Kernel kernel)
-      : context_(std::move(context)),
-        stream_(std::move(stream)),
-        side_(std::move(side)),
-        module_(std::move(module)),
-        kernel_(std::move(kernel)) {}
+  Gpu(driver::Context context, driver::Stream stream, driver::Stream side)
+      : context_(std::move(context)), stream_(std::move(stream)), side_(std::move(side)) {}
 
-  Status prepare() const;
   std::string name() const override { return context_.device().name; }
   int processors() const override { return context_.device().multiprocessors; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
@@ -39,34 +37,50 @@ class Gpu : public Machine {
   Result<Memory> allocate_shared(uint64_t bytes) const override;
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
-  Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const override;
+  Status zero(uint64_t address, uint64_t bytes) const override;
+  Status prepare(Units units) const override;
+  Status start(const Launch& launch, Units units) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
 
  private:
+  struct Loaded {
+    driver::Module module;
+    driver::Kernel kernel;
+  };
   const driver::CudaApi& api() const { return context_.api(); }
+  Result<Loaded> load(Units units) const;
+
   driver::Context context_;
   driver::Stream stream_;
   driver::Stream side_;  // reaches a launch that is running
-  driver::Module module_;
-  driver::Kernel kernel_;
+  mutable std::mutex loading_;
+  mutable std::array<std::optional<Loaded>, 2> loaded_;  // by Units
 };
 
-Status Gpu::prepare() const {
-  const driver::DeviceInfo& device = context_.device();
-  const uint32_t bytes = kFixedBytes + device::kSharedBytes;
-  constexpr const char* kDoing = "preparing the resident emulator";
-  if (bytes > device.shared_bytes_per_block)
-    return driver::Error{kDoing, "",
-                         fmt::format("a block needs {} bytes of shared memory, {} has {}", bytes,
-                                     device.name, device.shared_bytes_per_block)};
-  if (Status status = kernel_.allow_shared_bytes(bytes); !status) return status.error();
-  auto blocks = kernel_.resident_blocks(kThreads, bytes);
+Result<Gpu::Loaded> Gpu::load(Units units) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  auto module = driver::Module::load(context_, code_of(units));
+  if (!module) return module.error();
+  auto kernel = module->kernel("resident");
+  if (!kernel) return kernel.error();
+  if (Status status = kernel->allow_shared_bytes(kSharedBytes); !status) return status.error();
+  auto blocks = kernel->resident_blocks(kThreads, kSharedBytes);
   if (!blocks) return blocks.error();
   if (*blocks < 1)
-    return driver::Error{kDoing, "",
-                         fmt::format("no block of it fits a multiprocessor of {}", device.name)};
+    return driver::Error{"preparing the resident emulator", "",
+                         fmt::format("no block of it fits a multiprocessor of {}", name())};
+  return Loaded{module.take(), kernel.take()};
+}
+
+Status Gpu::prepare(Units units) const {
+  const std::lock_guard lock(loading_);
+  std::optional<Loaded>& loaded = loaded_[static_cast<size_t>(units)];
+  if (loaded) return driver::Done{};
+  auto made = load(units);
+  if (!made) return made.error();
+  loaded = made.take();
   return driver::Done{};
 }
 
@@ -120,43 +134,46 @@ Status Gpu::poke(uint64_t address, uint64_t value) const {
   return status ? side_.synchronize() : std::move(status);
 }
 
-Status Gpu::start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const {
+Status Gpu::zero(uint64_t address, uint64_t bytes) const {
+  if (bytes == 0) return driver::Done{};
   if (Status status = context_.make_current(); !status) return status.error();
-  if (Status status = api().check(api().memset_bytes(zero, 0, zero_bytes, stream_.handle()),
-                                  fmt::format("zeroing counters on {}", name()));
-      !status)
-    return status.error();
+  return api().check(api().memset_bytes(address, 0, bytes, stream_.handle()),
+                     fmt::format("zeroing {} bytes on {}", bytes, name()));
+}
+
+Status Gpu::start(const Launch& launch, Units units) const {
+  if (Status status = prepare(units); !status) return status.error();
+  if (Status status = context_.make_current(); !status) return status.error();
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
   shape.block = {kThreads, 1, 1};
-  shape.shared_bytes = kFixedBytes + device::kSharedBytes;
+  shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
-  return kernel_.launch(stream_, shape, launch);
+  return loaded_[static_cast<size_t>(units)]->kernel.launch(stream_, shape, launch);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Machine>> open_gpu(int ordinal) {
-  auto cuda = driver::Cuda::load();
-  if (!cuda) return cuda.error();
-  auto context = driver::Context::open(*cuda, ordinal);
+Result<std::string> gpu_level(const driver::DeviceInfo& device) {
+  if (kSharedBytes > device.shared_bytes_per_block)
+    return driver::Error{"", "",
+                         fmt::format("a block of the resident emulator needs {} bytes of shared "
+                                     "memory, {} has {}",
+                                     kSharedBytes, device.name, device.shared_bytes_per_block)};
+  auto images = fat_binaries::resident.images_for(device);
+  if (!images) return images.error();
+  return images->front()->text();
+}
+
+Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal) {
+  auto context = driver::Context::open(cuda, ordinal);
   if (!context) return context.error();
   auto stream = driver::Stream::create(*context);
   if (!stream) return stream.error();
   auto side = driver::Stream::create(*context);
   if (!side) return side.error();
-  if (sizeof kPtx <= 1)
-    return driver::Error{"loading the resident emulator", "",
-                         "this build has no device code: clang-19 was missing"};
-  const std::string_view ptx(reinterpret_cast<const char*>(kPtx), sizeof kPtx);
-  auto module = driver::Module::load(*context, "the resident emulator", ptx);
-  if (!module) return module.error();
-  auto kernel = module->kernel("resident");
-  if (!kernel) return kernel.error();
-  auto gpu = std::make_shared<Gpu>(context.take(), stream.take(), side.take(), module.take(),
-                                   kernel.take());
-  if (Status status = gpu->prepare(); !status) return status.error();
-  return std::shared_ptr<const Machine>(std::move(gpu));
+  return std::shared_ptr<const Machine>(
+      std::make_shared<Gpu>(context.take(), stream.take(), side.take()));
 }
 
 }  // namespace trek::resident

@@ -141,9 +141,13 @@ class Host : public Machine {
     if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
     return driver::Done{};
   }
-  Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const override {
+  Status zero(uint64_t address, uint64_t bytes) const override {
+    if (bytes > 0) std::memset(reinterpret_cast<void*>(address), 0, bytes);
+    return driver::Done{};
+  }
+  Status prepare(Units) const override { return driver::Done{}; }  // a host has all units
+  Status start(const Launch& launch, Units) const override {
     join();
-    std::memset(reinterpret_cast<void*>(zero), 0, zero_bytes);
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)
       threads_.emplace_back([this, launch, p] {
