@@ -18,13 +18,20 @@ TREK_RESIDENT void barrier_arrive(uint64_t* barrier) {
       "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier))
       : "memory");
 }
+// On a Hopper the hardware puts a thread that has to wait to sleep; elsewhere it asks again, at the expense of the
+// other warps.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define TREK_WAIT "try_wait"
+#else
+#define TREK_WAIT "test_wait"
+#endif
 TREK_RESIDENT bool barrier_passed(uint64_t* barrier, uint32_t parity) {
   uint32_t passed;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-      : "=r"(passed)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
+  asm volatile("{ .reg .pred p; mbarrier." TREK_WAIT
+               ".parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(passed)
+               : "r"(shared_address(barrier)), "r"(parity)
+               : "memory");
   return passed != 0;
 }
 TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
