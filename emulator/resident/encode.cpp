@@ -89,7 +89,6 @@ void Encoder::describe_nodes() {
       refuse(fmt::format("an instruction's descriptor has {} bytes, at most {}",
                          described.bytes.size(), 16 * UINT16_MAX));
     if (!described.refusal.empty()) refuse(described.refusal);
-    image_.needs_full = image_.needs_full || described.needs_full;
     if (!problems_.empty()) return;
     if (described.scratch_bytes > 0) {
       const uint64_t begin = (image_.arena_bytes + 255) / 256 * 256;

@@ -25,7 +25,6 @@ struct Image {
   uint32_t counters = 0;
   uint32_t regions = 0;
   uint32_t processors = 0;
-  bool needs_full = false;   // some node does (Described::needs_full)
   uint64_t arena_bytes = 0;  // the plan's, and behind it what units need besides
 };
 

@@ -1,11 +1,6 @@
 // A GPU as a machine: the Driver API, and the persistent kernel.
-#include <array>
-#include <mutex>
-#include <optional>
-
 #include <fmt/format.h>
 #include <generated/resident.h>
-#include <generated/resident_core.h>
 
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
@@ -20,14 +15,15 @@ using driver::Status;
 
 constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::kSharedBytes;
 
-const driver::FatBinary& code_of(Units units) {
-  return units == Units::core ? fat_binaries::resident_core : fat_binaries::resident;
-}
-
 class Gpu : public Machine {
  public:
-  Gpu(driver::Context context, driver::Stream stream, driver::Stream side)
-      : context_(std::move(context)), stream_(std::move(stream)), side_(std::move(side)) {}
+  Gpu(driver::Context context, driver::Stream stream, driver::Stream side, driver::Module module,
+      driver::Kernel kernel)
+      : context_(std::move(context)),
+        stream_(std::move(stream)),
+        side_(std::move(side)),
+        module_(std::move(module)),
+        kernel_(std::move(kernel)) {}
 
   std::string name() const override { return context_.device().name; }
   int processors() const override { return context_.device().multiprocessors; }
@@ -38,51 +34,19 @@ class Gpu : public Machine {
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
   Status zero(uint64_t address, uint64_t bytes) const override;
-  Status prepare(Units units) const override;
-  Status start(const Launch& launch, Units units) const override;
+  Status start(const Launch& launch) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
 
  private:
-  struct Loaded {
-    driver::Module module;
-    driver::Kernel kernel;
-  };
   const driver::CudaApi& api() const { return context_.api(); }
-  Result<Loaded> load(Units units) const;
-
   driver::Context context_;
   driver::Stream stream_;
   driver::Stream side_;  // reaches a launch that is running
-  mutable std::mutex loading_;
-  mutable std::array<std::optional<Loaded>, 2> loaded_;  // by Units
+  driver::Module module_;
+  driver::Kernel kernel_;
 };
-
-Result<Gpu::Loaded> Gpu::load(Units units) const {
-  if (Status status = context_.make_current(); !status) return status.error();
-  auto module = driver::Module::load(context_, code_of(units));
-  if (!module) return module.error();
-  auto kernel = module->kernel("resident");
-  if (!kernel) return kernel.error();
-  if (Status status = kernel->allow_shared_bytes(kSharedBytes); !status) return status.error();
-  auto blocks = kernel->resident_blocks(kThreads, kSharedBytes);
-  if (!blocks) return blocks.error();
-  if (*blocks < 1)
-    return driver::Error{"preparing the resident emulator", "",
-                         fmt::format("no block of it fits a multiprocessor of {}", name())};
-  return Loaded{module.take(), kernel.take()};
-}
-
-Status Gpu::prepare(Units units) const {
-  const std::lock_guard lock(loading_);
-  std::optional<Loaded>& loaded = loaded_[static_cast<size_t>(units)];
-  if (loaded) return driver::Done{};
-  auto made = load(units);
-  if (!made) return made.error();
-  loaded = made.take();
-  return driver::Done{};
-}
 
 Result<uint64_t> Gpu::free_memory() const {
   if (Status status = context_.make_current(); !status) return status.error();
@@ -141,15 +105,24 @@ Status Gpu::zero(uint64_t address, uint64_t bytes) const {
                      fmt::format("zeroing {} bytes on {}", bytes, name()));
 }
 
-Status Gpu::start(const Launch& launch, Units units) const {
-  if (Status status = prepare(units); !status) return status.error();
+Status Gpu::start(const Launch& launch) const {
   if (Status status = context_.make_current(); !status) return status.error();
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
   shape.block = {kThreads, 1, 1};
   shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
-  return loaded_[static_cast<size_t>(units)]->kernel.launch(stream_, shape, launch);
+  return kernel_.launch(stream_, shape, launch);
+}
+
+// A block with all the shared memory that it needs.
+Status allow_blocks(const driver::Kernel& kernel, const driver::DeviceInfo& device) {
+  if (Status status = kernel.allow_shared_bytes(kSharedBytes); !status) return status.error();
+  auto blocks = kernel.resident_blocks(kThreads, kSharedBytes);
+  if (!blocks) return blocks.error();
+  if (*blocks >= 1) return driver::Done{};
+  return driver::Error{"preparing the resident emulator", "",
+                       fmt::format("no block of it fits a multiprocessor of {}", device.name)};
 }
 
 }  // namespace
@@ -165,15 +138,23 @@ Result<std::string> gpu_level(const driver::DeviceInfo& device) {
   return images->front()->text();
 }
 
-Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal) {
+Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
+                                                Phases& phases) {
   auto context = driver::Context::open(cuda, ordinal);
   if (!context) return context.error();
   auto stream = driver::Stream::create(*context);
   if (!stream) return stream.error();
   auto side = driver::Stream::create(*context);
   if (!side) return side.error();
-  return std::shared_ptr<const Machine>(
-      std::make_shared<Gpu>(context.take(), stream.take(), side.take()));
+  phases.end("context");
+  auto module = driver::Module::load(*context, fat_binaries::resident);
+  if (!module) return module.error();
+  auto kernel = module->kernel("resident");
+  if (!kernel) return kernel.error();
+  if (Status status = allow_blocks(*kernel, context->device()); !status) return status.error();
+  phases.end("kernel");
+  return std::shared_ptr<const Machine>(std::make_shared<Gpu>(
+      context.take(), stream.take(), side.take(), module.take(), kernel.take()));
 }
 
 }  // namespace trek::resident

@@ -145,8 +145,7 @@ class Host : public Machine {
     if (bytes > 0) std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return driver::Done{};
   }
-  Status prepare(Units) const override { return driver::Done{}; }  // a host has all units
-  Status start(const Launch& launch, Units) const override {
+  Status start(const Launch& launch) const override {
     join();
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)

@@ -20,10 +20,9 @@ struct Ended {
 
 class Executable {
  public:
-  // `plan` must outlive it. `units`: at least what the image needs.
+  // `plan` must outlive it.
   static driver::Result<std::unique_ptr<Executable>> create(std::shared_ptr<const Machine> machine,
-                                                            const plan::Plan& plan, Image image,
-                                                            Units units);
+                                                            const plan::Plan& plan, Image image);
 
   const Image& image() const { return image_; }
   MailHost& mail() { return *mail_; }
@@ -34,9 +33,8 @@ class Executable {
   const std::vector<uint64_t>& profile() const { return profile_; }
 
  private:
-  Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
-             Units units)
-      : machine_(std::move(machine)), plan_(plan), image_(std::move(image)), units_(units) {}
+  Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image)
+      : machine_(std::move(machine)), plan_(plan), image_(std::move(image)) {}
   driver::Status upload();
   driver::Status serve(const RunOptions& options, std::string& dump);
   driver::Result<std::vector<ProcessorState>> states() const;
@@ -55,7 +53,6 @@ class Executable {
   std::shared_ptr<const Machine> machine_;
   const plan::Plan& plan_;
   Image image_;
-  Units units_;
   Places places_;
   Memory constants_;  // records, queues, waits, descriptors, places of streams
   Memory state_;

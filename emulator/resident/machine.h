@@ -9,6 +9,7 @@
 
 #include "emulator/driver/cuda.h"
 #include "emulator/resident/mailbox.h"
+#include "emulator/resident/phases.h"
 
 namespace trek::resident {
 
@@ -19,9 +20,6 @@ struct Memory {
   std::span<std::byte> host;  // of memory that the host sees too
   std::shared_ptr<void> owner;
 };
-
-// The builds of the units (emulator/device/block.h); the core does not execute what needs the full one.
-enum class Units : uint8_t { core, full };
 
 class Machine {
  public:
@@ -40,11 +38,8 @@ class Machine {
 
   // Zeroes a range before what comes next: a launch, an upload or a download.
   virtual driver::Status zero(uint64_t address, uint64_t bytes) const = 0;
-
-  // Makes launches with these units possible.
-  virtual driver::Status prepare(Units units) const = 0;
   // Starts a launch, which is over when is_done().
-  virtual driver::Status start(const Launch& launch, Units units) const = 0;
+  virtual driver::Status start(const Launch& launch) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
   // While a launch runs: reads what it writes, and writes a word that it reads.
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
@@ -54,8 +49,9 @@ class Machine {
 // The best level of the kernel for a device that Trek supports, "level sm_90a, cubin for sm_90a", or why the
 // resident emulator does not run on it.
 driver::Result<std::string> gpu_level(const driver::DeviceInfo& device);
-// A GPU; the kernels are loaded when they are first needed.
-driver::Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal);
+// A GPU with the kernel loaded; notes the phases `context` and `kernel`.
+driver::Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
+                                                        Phases& phases);
 // A thread of this computer for each processor, and blocks of one thread: the same queues, units and
 // mailbox without a GPU, for tests and for debugging.
 std::shared_ptr<const Machine> open_host(int processors);

@@ -108,14 +108,9 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
 }
 
 Problems ResidentProgram::make_executables() {
-  // One kernel for both.
-  const bool full = init_.image.needs_full || main_.image.needs_full;
-  const Units units = full ? Units::full : Units::core;
-  if (Status status = machine_->prepare(units); !status) return device_problem(status.error());
-  phases_.end("kernel");
   for (Part* part : {&init_, &main_}) {
     if (part == &init_ && part->plan.tasks.empty()) continue;
-    auto executable = Executable::create(machine_, part->plan, std::move(part->image), units);
+    auto executable = Executable::create(machine_, part->plan, std::move(part->image));
     if (!executable) return device_problem(executable.error());
     part->executable = executable.take();
   }

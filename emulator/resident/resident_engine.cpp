@@ -48,7 +48,7 @@ class ResidentEngine : public Engine {
     resident::Phases phases = std::exchange(phases_, {});
     phases.begin();
     if (machine_ == nullptr) {
-      auto machine = resident::open_gpu(cuda_, ordinal_);
+      auto machine = resident::open_gpu(cuda_, ordinal_, phases);
       if (!machine) {
         isa::Problem problem;
         problem.code = isa::ErrorCode::UnknownInstruction;
@@ -56,7 +56,6 @@ class ResidentEngine : public Engine {
         return problem;
       }
       machine_ = machine.take();
-      phases.end("context");
     }
     return resident::load_program(machine_, module, options, std::move(phases));
   }
