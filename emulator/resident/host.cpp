@@ -31,6 +31,7 @@ class Processor {
   };
 
   void run() {
+    walker_.begin();
     while (const Record* record = walker_.next()) {
       if (!wait(*record)) break;
       if (!execute(*record)) break;

@@ -115,6 +115,7 @@ class Controller {
         processor_(processor) {}
 
   TREK_RESIDENT void run() {
+    if (lane_ == 0) walker_.begin();
     for (uint32_t n = 0;; ++n) {
       uint64_t record = 0;
       if (lane_ == 0)

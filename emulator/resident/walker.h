@@ -33,8 +33,10 @@ class Walker {
  public:
   TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions,
                        Records records)
-      : launch_(launch), regions_(regions), records_(records), processor_(processor) {
-    for (uint32_t r = 0; r < launch.region_count; ++r) regions_[r] = RegionState{};
+      : launch_(launch), regions_(regions), records_(records), processor_(processor) {}
+  // Must have been called, by one thread, before anything else is.
+  TREK_RESIDENT void begin() {
+    for (uint32_t r = 0; r < launch_.region_count; ++r) regions_[r] = RegionState{};
     regions_[0].epoch = 1;
   }
 
