@@ -27,10 +27,10 @@ inline constexpr uint32_t kOutputs<float> = 4;
 inline constexpr uint32_t kMostDown = 16;  // threads, in each direction
 // From the elements of one k to those of the next; the rest keeps threads out of each other's banks.
 template <typename A>
-inline constexpr uint32_t kLineStep = kMostDown * kOutputs<A> + 4;
+inline constexpr uint32_t kLineStep = kMostDown* kOutputs<A> + 4;
 inline constexpr uint32_t kLeft = shared_at::kWork;
 template <typename A>
-inline constexpr uint32_t kRight = kLeft + kDotBlock * kLineStep<A> * sizeof(A);
+inline constexpr uint32_t kRight = kLeft + kDotBlock* kLineStep<A> * sizeof(A);
 static_assert(kRight<float> + kDotBlock * kLineStep<float> * 4 <= kSharedBytes);
 static_assert(kRight<double> + kDotBlock * kLineStep<double> * 8 <= kSharedBytes);
 

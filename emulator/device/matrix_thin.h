@@ -50,14 +50,14 @@ struct ByRow {  // columns are neighbours: a piece is V columns at one k
 
 // The bytes between two rows of the left operand: lanes of a product are in different banks.
 TREK_TILE uint32_t left_pitch(int64_t k, bool by_column) {
-  const auto bytes = static_cast<uint32_t>((k + 63) / 64 * 128);
+  const auto bytes = static_cast<uint32_t>((k + 127) / 128 * 256);
   return bytes + (by_column ? 64 : 32);
 }
 
 // The left operand to shared memory, [row][k] with zeros after the last k.
 TREK_TILE void stage_left(const Task& task, const std::byte* data, uint32_t pitch) {
   const Matrix& of = task.node().matrix;
-  const auto places = static_cast<uint32_t>((of.k + 63) / 64 * 64);
+  const auto places = static_cast<uint32_t>((of.k + 127) / 128 * 128);
   const auto rows = static_cast<uint32_t>(of.m);
   const auto k_end = static_cast<uint32_t>(of.k);
   const bool pieces = of.a_k == 1 && of.k % 8 == 0;  // tensors lie at multiples of 16 bytes
@@ -242,10 +242,17 @@ TREK_TILE void multiply_group(const Task& task, Slice<Form> slice, uint32_t firs
       column += Form::kColumns;
     }
   };
-  ask(batch[0]);
+  const bool any = first_k < end_k;
+  if (any) ask(batch[0]);
   if (left != nullptr) {
     stage_left(task, left, slice.left_pitch);
     task.sync();
+  }
+  if (!any) {  // more warps than places of k: nothing is added, and nothing read behind the left operand
+    TREK_ROLLED
+    for (; column < slice.columns; column += Form::kColumns)
+      keep_sums(task, sums_at, lane, slice.columns, column, slice, sum);
+    return;
   }
   // Behind the last strip there are zeros, whose sums are nobody's.
   TREK_ROLLED

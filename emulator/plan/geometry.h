@@ -68,7 +68,7 @@ inline constexpr int64_t kPartRows = 128;
 inline constexpr int64_t kThinRows = 16;
 // Room for the rows of a thin product, each padded by at most kThinPadding.
 inline constexpr int64_t kThinLeftBytes = 95 * 1024;
-inline constexpr int64_t kThinPadding = 192;
+inline constexpr int64_t kThinPadding = 320;
 // Under fast numerics products of f16 and of bf16 are not ordered; all others are.
 Product product_of(const Plan& plan, const Node& node);
 
