@@ -24,6 +24,7 @@ inline constexpr uint32_t kComputeThreads = 256;
 inline constexpr uint32_t kThreads = kComputeThreads + 64;
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
 
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Slot {
   Record record;
   uint64_t moment;
@@ -48,5 +49,6 @@ struct Shared {
   alignas(128) Slot slot[kSlots];
   RegionState regions[kSharedRegions];
 };
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident
