@@ -54,8 +54,8 @@ class Record {
   Map axes(const Dimensions& dimensions);
 
   // Adds an entry to the table of operands, of results.
-  uint32_t operand(plan::Operand operand, const isa::Type& type, Map map);
-  void result(uint32_t view);
+  uint32_t operand(plan::Operand from, const isa::Type& type, Map map);
+  void result(uint32_t index);
   // Of an entry of the table of operands: its type; whether it is read at the result's own elements, or at
   // the columns of a result of `columns` of them.
   isa::DType operand_type(uint32_t entry) const {
@@ -63,9 +63,9 @@ class Record {
   }
   bool reads_same(uint32_t entry) const { return operands_[entry].map.kind == Map::same; }
   bool reads_row(uint32_t entry, int64_t columns) const;
-  // The Scalar that an operand of the plan is as a `want`; of a real attribute that is not given, its
+  // The Scalar that `from` is as a `want`; of a real attribute that is not given, its
   // default. A row of equal ones is one.
-  uint32_t scalar(plan::Operand operand, isa::DType want);
+  uint32_t scalar(plan::Operand from, isa::DType want);
   uint32_t constant(isa::DType type, uint64_t bits);
   // Appends to the unit's attributes, which stand one after the other.
   void attribute(uint32_t scalar_index);

@@ -132,9 +132,9 @@ struct alignas(64) ProcessorState {
 // Device memory that a launch starts with, all zero.
 struct Control {
   TrapRecord trap;
-  alignas(128) uint64_t credit;   // back-edges that may be taken; the lowest bit: and no more
-  alignas(128) uint64_t aborted;  // not 0: leave as soon as may be
-  alignas(128) uint64_t emitted;  // bytes put into the ring so far
+  alignas(128) uint64_t credit = 0;   // back-edges that may be taken; the lowest bit: and no more
+  alignas(128) uint64_t aborted = 0;  // not 0: leave as soon as may be
+  alignas(128) uint64_t emitted = 0;  // bytes put into the ring so far
 };
 
 }  // namespace trek::resident
