@@ -9,10 +9,8 @@ using isa::Opcode;
 using Input = Draft::Input;
 
 static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Product::ordered) &&
-              static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor) &&
-              static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin));
-static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
-              kThinLeftBytes == plan::kThinLeftBytes);
+              static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor));
+static_assert(kPartRows == plan::kPartRows);
 
 namespace {
 

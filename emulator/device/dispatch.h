@@ -8,7 +8,6 @@
 #include "emulator/device/matrix_f32.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_tensor_90a.h"
-#include "emulator/device/matrix_thin.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
@@ -49,15 +48,6 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
       return assert_finite(task);
   }
 }
-
-#ifdef __CUDA__
-// A tile of a product that is not ordered; on a host it is one by the dot order.
-TREK_UNIT void multiply_fast(const Task& task, int64_t tile) {
-  if (static_cast<Product>(task.node().matrix.product) == Product::thin)
-    return multiply_tile_thin(task, tile);
-  multiply_tile_tensor(task, tile);
-}
-#endif
 
 TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
   const Form form = form_of(static_cast<DType>(task.node().compute));
@@ -110,7 +100,7 @@ TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
     case Kind::matrix:
 #ifdef __CUDA__
       if (static_cast<Product>(task.node().matrix.product) != Product::ordered)
-        return multiply_fast(task, first);
+        return multiply_tile_tensor(task, first);
       if (matrix_f32::suits(task.node())) return multiply_tile_f32(task, first);
 #endif
       if constexpr (kFull) {
@@ -205,10 +195,8 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 
 }  // namespace dispatch_detail
 
-TREK_UNIT __attribute__((always_inline)) void execute(const Block& block, const Node& node,
-                                                      int64_t first, int64_t count,
-                                                      const Environment& environment,
-                                                      Fault* fault) {
+TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
+                       const Environment& environment, Fault* fault) {
   const Task task(block);
   if (task.thread() == 0)
     *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
@@ -220,13 +208,7 @@ TREK_UNIT __attribute__((always_inline)) void execute(const Block& block, const 
     first = 0;
     count = node.whole;
   }
-#ifdef TREK_SM90A
-  // Not among the other units, because it must not be called (matrix_tensor_90a.h).
-  if (static_cast<Kind>(node.kind) == Kind::matrix && node.matrix.has_maps != 0)
-    multiply_tile_tensor_90a(task, first);
-  else
-#endif
-    dispatch_detail::run_unit(task, first, count);
+  dispatch_detail::run_unit(task, first, count);
   task.sync();
   // Not through the context, which a thread that is ahead may already have written for its next task.
   if (is_fault(*fault)) {
@@ -234,6 +216,21 @@ TREK_UNIT __attribute__((always_inline)) void execute(const Block& block, const 
     task.sync();
   }
 }
+
+#ifdef TREK_SM90A
+TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
+                                                             int64_t tile,
+                                                             const Environment& environment) {
+  const Task task(block);
+  if (task.thread() == 0)
+    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
+                                                  nullptr};
+  read_scalars(task, node, environment);
+  task.sync();
+  multiply_tile_tensor_90a(task, tile);
+  task.sync();
+}
+#endif
 
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {

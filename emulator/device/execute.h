@@ -11,9 +11,16 @@ namespace trek::device {
 // which the block shares, is kNoFault. On return all threads have passed a sync, *fault says whether the
 // task trapped (some threads may still be reading it), and the block's shared memory is free. Memory is not
 // defined after a trap.
-TREK_UNIT __attribute__((always_inline)) void execute(const Block& block, const Node& node,
-                                                      int64_t first, int64_t count,
-                                                      const Environment& environment, Fault* fault);
+TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
+                       const Environment& environment, Fault* fault);
+
+#ifdef TREK_SM90A
+// execute() of a tile of a product whose operands have tensor maps, which cannot trap. It must not be called but
+// be in line (matrix_tensor_90a.h).
+TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
+                                                             int64_t tile,
+                                                             const Environment& environment);
+#endif
 
 // execute() of a task of a node that is quick, which cannot trap.
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,

@@ -195,7 +195,6 @@ struct Lines {
 enum class Product : uint8_t {
   ordered,  // by the dot order
   tensor,   // by tensor cores, in parts of kPartRows × part_columns
-  thin,     // of at most kThinRows rows, at the speed of memory
 };
 
 // A step of the deliver program of a product that is not ordered, as it is applied to accumulators in
@@ -216,9 +215,6 @@ struct TailStep {
 inline constexpr uint32_t kMaxTail = 5;
 
 inline constexpr uint32_t kPartRows = 128;
-inline constexpr uint32_t kThinRows = 16;
-// The rows of a thin product as they are kept: less than this.
-inline constexpr uint32_t kThinLeftBytes = 95 * 1024;
 
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
@@ -322,6 +318,11 @@ struct alignas(16) Node {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + at);
   }
 };
+// Whether a node is a product whose operands have tensor maps.
+TREK_ON_DEVICE inline bool is_copied(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::matrix && node.matrix.has_maps != 0;
+}
+
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 168 && sizeof(Move) == 48);

@@ -61,14 +61,9 @@ MatrixShape matrix_shape(const Node& node);
 enum class Product : uint8_t {
   ordered,  // by the dot order, in parts as the unit likes
   tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
-  thin,     // fast: of at most kThinRows rows, in strips of part_columns, at the speed of memory
 };
 std::string_view name(Product product);
 inline constexpr int64_t kPartRows = 128;
-inline constexpr int64_t kThinRows = 16;
-// Room for the rows of a thin product, each padded by at most kThinPadding.
-inline constexpr int64_t kThinLeftBytes = 95 * 1024;
-inline constexpr int64_t kThinPadding = 320;
 // Under fast numerics products of f16 and of bf16 are not ordered; all others are.
 Product product_of(const Plan& plan, const Node& node);
 

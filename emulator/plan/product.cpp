@@ -2,7 +2,7 @@
 //
 // A product by tensor cores is worked on in parts of 128 rows by 64, 128, 192 or 256 columns. A task has as
 // many parts as leave every processor about as much to do as single parts would: fewer tasks cost less, and
-// the copies of a task run on from part to part. A thin product's task has strips of columns, and all rows.
+// the copies of a task run on from part to part.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,8 +17,6 @@ std::string_view name(Product product) {
       return "ordered";
     case Product::tensor:
       return "tensor";
-    case Product::thin:
-      return "thin";
   }
   return "?";
 }
@@ -27,9 +25,6 @@ namespace {
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
-// Whether k are neighbours in the right operand.
-bool by_column(const MatrixShape& shape) { return shape.tb || shape.n == 1; }
-
 }  // namespace
 
 Product product_of(const Plan& plan, const Node& node) {
@@ -37,36 +32,14 @@ Product product_of(const Plan& plan, const Node& node) {
   if (!plan.fast || (type != isa::DType::bf16 && type != isa::DType::f16)) return Product::ordered;
   const MatrixShape shape = matrix_shape(node);
   if (shape.m * shape.n * shape.k * shape.batches == 0) return Product::ordered;
-  // Thin ones read pieces of 16 bytes. (Others came to a misaligned address on an H200: not understood yet.)
-  const bool in_pieces = shape.k % 8 == 0 && (by_column(shape) || shape.n % 8 == 0);
-  const bool has_room = shape.m * (2 * shape.k + kThinPadding) <= kThinLeftBytes;
-  return shape.m <= kThinRows && in_pieces && has_room ? Product::thin : Product::tensor;
+  return Product::tensor;
 }
 
 namespace {
 
-// Strips as narrow as give every processor one, tiles as wide as leave it at one.
-MatrixTiles thin_tiles(const Device& device, const MatrixShape& shape) {
-  MatrixTiles tiles;
-  tiles.part_columns = 8;
-  if (!by_column(shape)) {
-    tiles.part_columns = 64;
-    const auto narrow = [&] {
-      return shape.n % (tiles.part_columns / 8) != 0 ||
-             shape.batches * parts_of(shape.n, tiles.part_columns) * 2 <= device.processors;
-    };
-    while (tiles.part_columns > 16 && narrow()) tiles.part_columns /= 2;
-  }
-  const int64_t strips = shape.batches * parts_of(shape.n, tiles.part_columns);
-  tiles.rows = shape.m;
-  tiles.columns = tiles.part_columns * parts_of(strips, device.processors);
-  count_tiles(tiles, shape);
-  return tiles;
-}
-
 // What a product takes with such tiles, in cycles of a processor with 2048 multipliers for 16 bits. What a
 // step of 64 k takes for each width of a part, the results of a part, and what begins and ends a task are
-// guesses from an H200 (shared/reference/hopper): the wide parts come near the multipliers' rate, narrow
+// guesses from an H200: the wide parts come near the multipliers' rate, narrow
 // ones wait for shared memory.
 struct Width {
   int64_t columns;
@@ -137,8 +110,6 @@ MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
       break;
     case Product::tensor:
       return tensor_tiles(plan.device, shape);
-    case Product::thin:
-      return thin_tiles(plan.device, shape);
   }
   return ordered_tiles(plan.device, shape);
 }

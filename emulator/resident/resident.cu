@@ -258,11 +258,15 @@ TREK_RESIDENT void compute() {
     if (!halt && !trapped && slot.skip == 0) {
       if (shared.launch.profile != nullptr && __nvvm_read_ptx_sreg_tid_x() == 0)
         slot.began = nanoseconds();
+      const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
+                                               shared.launch.seed, slot.counters};
       if (slot.record.kind == Kind::task && slot.node->quick != 0) {
-        const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
-                                                 0, nullptr};
         device::execute_quick(block_of_units(shared), *slot.node, slot.record.first,
                               slot.record.count, environment);
+#ifdef TREK_SM90A
+      } else if (slot.record.kind == Kind::task && device::is_copied(*slot.node)) {
+        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first, environment);
+#endif
       } else {
         perform_any(n);
         trapped = device::is_fault(pipeline().slot[n % kSlots].fault);
