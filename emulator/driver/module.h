@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/driver/fat_binary.h"
 #include "emulator/driver/stream.h"
 
 namespace trek::driver {
@@ -65,7 +66,11 @@ class Module {
   // `image` is PTX text or a cubin; `name` is what errors call it. PTX is compiled here, and the
   // compiler's log is part of the error.
   static Result<Module> load(const Context& context, std::string_view name, std::string_view image);
+  // The best image of `binary` that this device and its driver take.
+  static Result<Module> load(const Context& context, const FatBinary& binary);
 
+  // Of a fat binary, the image that was loaded; else null.
+  const Image* image() const { return image_; }
   Result<Kernel> kernel(const std::string& name) const;
   Result<Global> global(const std::string& name) const;
 
@@ -73,6 +78,7 @@ class Module {
   Owned<CuModule, &CudaApi::module_unload> handle_;
   std::shared_ptr<const CudaApi> api_;
   std::string name_;
+  const Image* image_ = nullptr;
 };
 
 }  // namespace trek::driver
