@@ -246,7 +246,7 @@ TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& 
   }
 #undef TREK_FOUR
   if (to != DType::f32)
-    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded_in_line(to, as_float(r.e[e])));
+    for (uint32_t& bits : r.e) bits = bits_of(rounded_in_line(to, as_float(bits)));
   return r;
 }
 TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
