@@ -41,6 +41,13 @@ TREK_ON_DEVICE static inline __attribute__((always_inline)) uint32_t shared_addr
   return static_cast<uint32_t>(
       reinterpret_cast<uintptr_t>((__attribute__((address_space(3))) const void*)p));
 }
+// The same place, which the compiler then knows to be in the device's memory.
+TREK_ON_DEVICE static inline __attribute__((always_inline)) std::byte* in_device_memory(
+    std::byte* p) {
+  return (std::byte*)(__attribute__((address_space(1))) std::byte*)p;
+}
+#else
+inline std::byte* in_device_memory(std::byte* p) { return p; }
 #endif
 
 // Two builds of the units: the core has all that f32, f16, bf16, f8 and bool networks want, with integers and

@@ -20,7 +20,7 @@ namespace trek::device {
 using isa::DType;
 using isa::Opcode;
 
-inline constexpr uint32_t kNodeBytes = 2048;
+inline constexpr uint32_t kNodeBytes = 1024;
 inline constexpr uint32_t kMaxScalars = 120;  // of a node
 inline constexpr int kMaxAxes = isa::kMaxRank;
 

@@ -70,7 +70,7 @@ class Task {
   // Attribute `i` of the node's, in the order that its unit states.
   TREK_ON_DEVICE uint64_t attribute(uint32_t i) const { return scalar(node().first_scalar + i); }
   TREK_ON_DEVICE std::byte* memory(const Operand& operand) const {
-    return context().arena + operand.offset;
+    return in_device_memory(context().arena) + operand.offset;
   }
   // Notes a fault of the node's instruction at an element; the lowest holds.
   TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }

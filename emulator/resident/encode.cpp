@@ -42,6 +42,7 @@ class Encoder {
   struct Descriptor {
     uint32_t at = 0;  // in units of 16 bytes, as the size is
     uint16_t size = 0;
+    Kind kind = Kind::task;
     std::vector<uint16_t> reads;  // the regions whose counters it reads
   };
 
@@ -100,6 +101,11 @@ void Encoder::describe_nodes() {
     Descriptor& descriptor = descriptors_.emplace_back();
     descriptor.at = static_cast<uint32_t>(image_.descriptors.size() / 16);
     descriptor.size = static_cast<uint16_t>(lines);
+    const auto& node = *reinterpret_cast<const device::Node*>(described.bytes.data());
+    if (node.quick != 0 && node.bytes <= device::kNodeBytes)
+      descriptor.kind = Kind::quick;
+    else if (device::is_copied(node))
+      descriptor.kind = Kind::copied;
     descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());
     image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
                               described.bytes.end());
@@ -159,9 +165,9 @@ void Encoder::encode_task(uint32_t index) {
   const plan::Task& task = plan_.tasks[index];
   const plan::Node& node = plan_.nodes[task.node];
   Record record;
-  record.kind = node.decides != kNone ? Kind::decide : Kind::task;
   record.node = task.node;
   const Descriptor& descriptor = descriptors_[task.node];
+  record.kind = node.decides != kNone ? Kind::decide : descriptor.kind;
   record.descriptor = descriptor.at;
   record.descriptor_size = descriptor.size;
   record.reads = static_cast<uint16_t>(descriptor.reads.size());

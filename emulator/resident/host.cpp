@@ -87,12 +87,12 @@ class Processor {
     const uint64_t began = nanoseconds();
     const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
                                              launch_.seed, counters};
-    if (record.kind != Kind::task)
-      control(block, launch_, record, node, environment, &decisions_, &fault);
-    else if (node.quick != 0)
+    if (record.kind == Kind::quick)
       device::execute_quick(block, node, record.first, record.count, environment);
-    else
+    else if (record.kind == Kind::task)
       device::execute(block, node, record.first, record.count, environment, &fault);
+    else
+      control(block, launch_, record, node, environment, &decisions_, &fault);
     if (device::is_fault(fault)) {
       report_trap(launch_, walker_.moment(record), record.node, fault);
       return false;

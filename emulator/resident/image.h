@@ -22,7 +22,9 @@ struct Wait {
 static_assert(sizeof(Wait) == 12);
 
 enum class Kind : uint8_t {
-  task,      // a tile of a node
+  task,      // a tile of a node, and by what way its unit is reached:
+  quick,     // the same, of a node that is quick (device/quick.h)
+  copied,    // the same, of a product whose operands have tensor maps
   decide,    // processor 0: works out trips, and tells all processors
   emit,      // processor 0: a tensor to the host
   next,      // processor 0: a block of a stream from the host
@@ -41,6 +43,8 @@ enum class Entering : uint8_t {
 inline constexpr uint32_t kInlineWaits = 4;
 inline constexpr uint32_t kMaxSignals = 4;
 inline constexpr uint32_t kMaxWaits = 192;
+inline constexpr uint32_t kSlotWaits =
+    32;  // that a slot has room for; the controller polls the others
 inline constexpr uint16_t kNoRegion = UINT16_MAX;
 inline constexpr uint32_t kNoCounter = UINT32_MAX;
 inline constexpr uint32_t kMaxRegions = kNoRegion;

@@ -1,13 +1,14 @@
-// The four roles of a block, and the ring of slots between them:
+// The five roles of a block, and the ring of slots between them:
 //
-//   controller  one warp walks the queue ahead of everybody: it copies a task's record into a slot, starts
-//               the copy of its node's descriptor, and works out what the task waits for
+//   controller  one warp walks the queue ahead of everybody: it says in a slot which task comes, and what
+//               that waits for
+//   filler      one warp starts the copies of the task's record and of its node's descriptor into the slot
 //   waiter      one warp polls the counters of the slots in turn, so that nobody else does
 //   compute     eight warps execute the tasks that are ready, one after the other
 //   signaller   one warp raises the counters of what has been executed, so that the next task need not
 //               wait until the memory of the device has everything the last one wrote
 //
-// A slot passes controller -> waiter -> compute -> signaller -> controller; each hand-over is an mbarrier
+// A slot passes controller -> filler -> waiter -> compute -> signaller -> controller; each hand-over is an mbarrier
 // phase, and every role visits the slots in the same order. Each task ends with a barrier of the compute
 // warps, so what one task wrote its successor on the same block reads without a counter.
 //
@@ -21,23 +22,27 @@
 
 namespace trek::resident {
 
-inline constexpr uint32_t kSlots = 4;  // a power of two
+inline constexpr uint32_t kSlots = 8;  // a power of two
 inline constexpr uint32_t kComputeThreads = 256;
 inline constexpr uint32_t kComputeWarps = kComputeThreads / 32;
-inline constexpr uint32_t kThreads = kComputeThreads + 3 * 32;
+inline constexpr uint32_t kThreads = kComputeThreads + 4 * 32;
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Slot {
   Record record;
+  const Record* source;              // where the record comes from; null: the walk is over
+  const unsigned char* descriptors;  // and the descriptor
+  uint32_t lines;                    // of 16 bytes of the descriptor that are to come
+  uint32_t waits;                    // of `counter` and `target`
   uint64_t moment;
   uint64_t began;            // of a profile, in ns
   uint32_t skip;             // the block leaves: pass the slot on
   const device::Node* node;  // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   int64_t counters[kMaxReads];
-  uint32_t counter[kMaxWaits];
-  uint32_t target[kMaxWaits];
+  uint32_t counter[kSlotWaits];
+  uint32_t target[kSlotWaits];
   alignas(16) unsigned char descriptor[device::kNodeBytes];
 };
 
@@ -53,12 +58,14 @@ struct Window {
 
 struct Shared {
   Launch launch;
+  uint64_t named[kSlots];
   uint64_t filled[kSlots];
   uint64_t ready[kSlots];
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
-  uint32_t pad;
+  uint32_t place[kComputeWarps]
+                [2];   // of each compute warp: its task's number, and whether one trapped
   uint64_t decisions;  // told so far; processor 0
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;

@@ -101,6 +101,23 @@ class Queue {
   uint32_t chunk_ = ~0u;
 };
 
+// Whether a counter has reached a target; asks until it has, or this block must leave.
+TREK_RESIDENT bool await(const Launch& launch, ProcessorState& state, uint32_t node,
+                         uint64_t moment, uint32_t counter, uint32_t target) {
+  const uint32_t* at = counter_at(launch, counter);
+  for (uint32_t spins = 0;; ++spins) {
+    const uint32_t seen = load_acquire(at);
+    if (static_cast<int32_t>(seen - target) >= 0) return true;
+    if (spins % 256 != 255) continue;
+    state.node = node;
+    state.counter = counter;
+    state.target = target;
+    state.seen = seen;
+    state.doing = Doing::waiting;
+    if (must_leave(launch, moment)) return false;
+  }
+}
+
 class Controller {
  public:
   TREK_RESIDENT Controller(const Launch& launch, Shared& shared, uint32_t processor, uint32_t lane)
@@ -124,12 +141,11 @@ class Controller {
       Slot& slot = shared_.slot[n % kSlots];
       if (n >= kSlots) barrier_wait(&shared_.freed[n % kSlots], phase(n - kSlots));
       if (record != 0)
-        fill(slot, *reinterpret_cast<const Record*>(record));
+        name(slot, *reinterpret_cast<const Record*>(record));
       else if (lane_ == 0)
-        slot.record.kind = Kind::halt;
+        slot.source = nullptr;
       warp_sync();
-      arrive_fetched(&shared_.filled[n % kSlots]);
-      if (lane_ == 0) barrier_arrive(&shared_.filled[n % kSlots]);
+      if (lane_ == 0) barrier_arrive(&shared_.named[n % kSlots]);
       if (record == 0) {
         if (lane_ == 0 && processor_ == 0) walker_.say_end();
         return;
@@ -138,28 +154,30 @@ class Controller {
   }
 
  private:
-  // The lanes share what there is to copy and to work out. walker_ lives in lane 0, but for the regions.
-  TREK_RESIDENT void fill(Slot& slot, const Record& record) {
-    warp_sync();  // lane 0 has seen the record arrive
-    struct alignas(16) Line {
-      uint64_t low;
-      uint64_t high;
-    };
-    const unsigned char* from = launch_.descriptors + size_t{16} * record.descriptor;
-    const uint32_t bytes = 16 * record.descriptor_size;
-    const bool fits = bytes <= sizeof slot.descriptor;
-    if (fits)
-      for (uint32_t i = 16 * lane_; i < bytes; i += 16 * 32) fetch(slot.descriptor + i, from + i);
-    if (lane_ < sizeof(Record) / sizeof(Line))
-      reinterpret_cast<Line*>(&slot.record)[lane_] = reinterpret_cast<const Line*>(&record)[lane_];
-    for (uint32_t i = lane_; i < record.waits; i += 32) {
+  // walker_ lives in lane 0, but for the regions; the lanes share what there is to work out.
+  TREK_RESIDENT void name(Slot& slot, const Record& record) {
+    const uint32_t waits = record.waits;
+    for (uint32_t i = lane_; i < waits; i += 32) {
       const Wait wait = walker_.wait_of(record, i);
       uint32_t target = 0;
-      slot.counter[i] = walker_.target(record, wait, target) ? wait.counter : kNoCounter;
-      slot.target[i] = target;
+      const bool asks = walker_.target(record, wait, target);
+      if (i < kSlotWaits) {
+        slot.counter[i] = asks ? wait.counter : kNoCounter;
+        slot.target[i] = target;
+      } else if (asks && !await(launch_, launch_.states[processor_], record.node,
+                                walker_.moment(record), wait.counter, target)) {
+        store_volatile(&shared_.left, 1);
+      }
     }
     if (lane_ < record.reads) slot.counters[lane_] = walker_.counter(record.read[lane_]);
     if (lane_ == 0) {
+      const unsigned char* from = launch_.descriptors + size_t{16} * record.descriptor;
+      const uint32_t lines = record.descriptor_size;
+      const bool fits = 16 * lines <= sizeof slot.descriptor;
+      slot.source = launch_.records + launch_.queues[processor_] + walker_.place();
+      slot.descriptors = from;
+      slot.lines = fits ? lines : 0;
+      slot.waits = waits < kSlotWaits ? waits : kSlotWaits;
       slot.moment = walker_.moment(record);
       slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
       slot.fault = device::kNoFault;
@@ -173,6 +191,32 @@ class Controller {
   uint32_t processor_;
 };
 
+// Has the records and the descriptors of the tasks brought into their slots, 16 bytes a lane.
+TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
+  constexpr uint32_t kRecordLines = sizeof(Record) / 16;
+  for (uint32_t n = 0;; ++n) {
+    Slot& slot = shared.slot[n % kSlots];
+    barrier_wait(&shared.named[n % kSlots], phase(n));
+    const auto* record = reinterpret_cast<const unsigned char*>(slot.source);
+    if (record != nullptr) {
+      const uint32_t lines = kRecordLines + slot.lines;
+      const unsigned char* descriptors = slot.descriptors;
+      auto* to = reinterpret_cast<unsigned char*>(&slot.record);
+      for (uint32_t i = lane; i < lines; i += 32) {
+        const bool of_record = i < kRecordLines;
+        const uint32_t line = of_record ? i : i - kRecordLines;
+        fetch((of_record ? to : slot.descriptor) + size_t{16} * line,
+              (of_record ? record : descriptors) + size_t{16} * line);
+      }
+    } else if (lane == 0) {
+      slot.record.kind = Kind::halt;
+    }
+    arrive_fetched(&shared.filled[n % kSlots]);
+    if (lane == 0) barrier_arrive(&shared.filled[n % kSlots]);
+    if (record == nullptr) return;
+  }
+}
+
 // Polls the waits of every slot; the lanes take one each.
 TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorState& state,
                                 uint32_t lane) {
@@ -180,26 +224,12 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
-    const uint32_t waits = halt ? 0 : slot.record.waits;
+    const uint32_t waits = halt ? 0 : slot.waits;
     for (uint32_t i = lane; i < waits; i += 32) {
       const uint32_t counter = slot.counter[i];
-      if (counter == kNoCounter) continue;
-      const uint32_t* at = counter_at(launch, counter);
-      const uint32_t target = slot.target[i];
-      for (uint32_t spins = 0;; ++spins) {
-        const uint32_t seen = load_acquire(at);
-        if (static_cast<int32_t>(seen - target) >= 0) break;
-        if (spins % 256 != 255) continue;
-        state.node = slot.record.node;
-        state.counter = counter;
-        state.target = target;
-        state.seen = seen;
-        state.doing = Doing::waiting;
-        if (must_leave(launch, slot.moment)) {
-          store_volatile(&shared.left, 1);
-          break;
-        }
-      }
+      if (counter != kNoCounter &&
+          !await(launch, state, slot.record.node, slot.moment, counter, slot.target[i]))
+        store_volatile(&shared.left, 1);
     }
     warp_sync();
     if (lane == 0) {
@@ -221,10 +251,21 @@ TREK_RESIDENT Shared& pipeline() {
   asm volatile("" : "+r"(address));
   return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
 }
+// This thread's number, for the same reason read anew.
+TREK_RESIDENT uint32_t thread_number() {
+  uint32_t thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
 TREK_RESIDENT Block block_of_units(Shared& shared) {
   constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
-  return {static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()), kComputeThreads,
-          reinterpret_cast<std::byte*>(&shared) + kBegin, shared.launch.scratch_bytes};
+  return {thread_number(), kComputeThreads, reinterpret_cast<std::byte*>(&shared) + kBegin,
+          shared.launch.scratch_bytes};
+}
+
+TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slot& slot) {
+  return {device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)),
+          shared.launch.seed, slot.counters};
 }
 
 // A task of any kind, but quick ones. Everything is worked out anew, so that the loop around it keeps but its
@@ -233,8 +274,7 @@ TREK_RESIDENT_CALL void perform_any(uint32_t n) {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[n % kSlots];
   const Block block = block_of_units(shared);
-  const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
-                                           shared.launch.seed, slot.counters};
+  const device::Environment environment = environment_of(shared, slot);
   if (slot.record.kind == Kind::task)
     device::execute(block, *slot.node, slot.record.first, slot.record.count, environment,
                     &slot.fault);
@@ -247,34 +287,66 @@ TREK_RESIDENT_CALL void perform_any(uint32_t n) {
   }
 }
 
+// Where a warp of the compute warps is. It is in shared memory, and read anew where it is wanted: accumulators
+// of products take all registers, and what the loop kept in one would go through local memory, even in tasks
+// that have no accumulators.
+class Place {
+ public:
+  TREK_RESIDENT Place() : at_(pipeline().place[thread_number() / 32]) {}
+  TREK_RESIDENT uint32_t number() const { return load_volatile(at_); }
+  TREK_RESIDENT bool trapped() const { return load_volatile(at_ + 1) != 0; }
+  // All lanes go on to the next task, and say that they are behind this one.
+  TREK_RESIDENT void go_on(bool trapped) const {
+    warp_sync();
+    if (thread_number() % 32 == 0) {
+      const uint32_t n = number();
+      if (trapped) store_volatile(at_ + 1, 1);
+      store_volatile(at_, n + 1);
+      barrier_arrive(&pipeline().executed[n % kSlots]);
+    }
+    warp_sync();
+  }
+
+ private:
+  uint32_t* at_;
+};
+
+// What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
+// another branch, which it would keep in local memory.
+TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
+  return static_cast<uint32_t>(
+      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
+}
+
 TREK_RESIDENT void compute() {
-  bool trapped = false;
-  for (uint32_t n = 0;; ++n) {
+  for (;;) {
     Shared& shared = pipeline();
+    const uint32_t n = same_for_all(Place().number());
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.ready[n % kSlots], phase(n));
-    const bool halt = slot.record.kind == Kind::halt;
     // All threads must see the same, or they would wait for each other in a unit: not shared.left.
-    if (!halt && !trapped && slot.skip == 0) {
-      if (shared.launch.profile != nullptr && __nvvm_read_ptx_sreg_tid_x() == 0)
-        slot.began = nanoseconds();
-      const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
-                                               shared.launch.seed, slot.counters};
-      if (slot.record.kind == Kind::task && slot.node->quick != 0) {
-        device::execute_quick(block_of_units(shared), *slot.node, slot.record.first,
-                              slot.record.count, environment);
+    const bool passes = slot.skip != 0 || Place().trapped();
+    const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
+    if (kind == Kind::halt) return Place().go_on(false);
+    bool trapped = false;
+    if (same_for_all(passes ? 1 : 0) == 0) {
+      if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
+      if (kind == Kind::quick) {
+        // Not slot.node: the compiler is to see that it is in shared memory.
+        device::execute_quick(block_of_units(shared),
+                              *reinterpret_cast<const device::Node*>(slot.descriptor),
+                              slot.record.first, slot.record.count, environment_of(shared, slot));
 #ifdef TREK_SM90A
-      } else if (slot.record.kind == Kind::task && device::is_copied(*slot.node)) {
-        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first, environment);
+      } else if (kind == Kind::copied) {
+        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
+                               environment_of(shared, slot));
 #endif
       } else {
         perform_any(n);
-        trapped = device::is_fault(pipeline().slot[n % kSlots].fault);
+        trapped = device::is_fault(pipeline().slot[Place().number() % kSlots].fault);
       }
     }
-    warp_sync();
-    if (__nvvm_read_ptx_sreg_tid_x() % 32 == 0) barrier_arrive(&pipeline().executed[n % kSlots]);
-    if (halt) return;
+    Place().go_on(trapped);
   }
 }
 
@@ -318,12 +390,14 @@ resident(const trek::resident::Launch parameters) {
   if (thread == 0) {
     shared.launch = parameters;
     for (uint32_t s = 0; s < kSlots; ++s) {
+      barrier_init(&shared.named[s], 1);
       barrier_init(&shared.filled[s], 32 + 1);
       barrier_init(&shared.ready[s], 1);
       barrier_init(&shared.executed[s], kComputeWarps);
       barrier_init(&shared.freed[s], 1);
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
+    for (auto& place : shared.place) place[0] = place[1] = 0;
     shared.left = 0;
     shared.decisions = 0;
   }
@@ -335,6 +409,8 @@ resident(const trek::resident::Launch parameters) {
   } else if (thread < kComputeThreads + 32) {
     Controller(launch, shared, processor, lane).run();
   } else if (thread < kComputeThreads + 64) {
+    fill_all(shared, lane);
+  } else if (thread < kComputeThreads + 96) {
     wait_for_all(launch, shared, state, lane);
   } else {
     signal_all(launch, shared, state, lane);

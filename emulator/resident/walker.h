@@ -49,6 +49,8 @@ class Walker {
     mailbox.instructions = instructions_;
     mailbox.ending = ending_;
   }
+  // The number in the queue of the record that next() gave.
+  TREK_RESIDENT uint32_t place() const { return at_ - 1; }
   TREK_RESIDENT uint64_t moment(const Record& record) const { return begun_ << 24 | record.node; }
 
   // Wait i of a record.
