@@ -78,7 +78,7 @@ inline void advance(Position& p, int64_t steps, int rank, const int64_t* dims,
 // A tile of at most 1024 consecutive elements.
 template <class J, class C>
 C reduce_tile(const C* x, int64_t n) {
-  C partial[kPartials];
+  C partial[kPartials] = {};
   const int64_t first = least(n, kPartials);
   for (int64_t j = 0; j < first; ++j) partial[j] = x[j];
   int64_t i = kPartials;
