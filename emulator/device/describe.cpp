@@ -440,6 +440,8 @@ void Describer::describe_reduction() {
   node_.deliver[0] = record_.program(tail(DType::i64), false);
 }
 
+bool is_short(int64_t n) { return n > 0 && n <= kShortRow; }
+
 void Describer::describe_softmax() {
   describe_lines();
   const DType compute = isa::compute_type(type(0).dtype);
@@ -447,6 +449,12 @@ void Describer::describe_softmax() {
   std::vector<Draft> fetch{fetch_source()};
   if (of_.own_operands > 1) fetch.push_back(plain(1));
   programs(fetch, {tail(compute)}, compute);
+  const plan::Lines lines = plan::lines_of(type(0).shape, plan::axes_of(plan_, of_));
+  node_.lines.short_rows = is_short(lines.n) && lines.adjacent && lines.inner == 1 &&
+                                   of_.own_operands == 1 && of_.prologue.empty() &&
+                                   of_.chain.empty() && type(0).dtype == DType::f32
+                               ? 1
+                               : 0;
 }
 
 void Describer::describe_cross_entropy() {
@@ -468,6 +476,8 @@ void Describer::describe_cross_entropy() {
   node_.whole = rows;
   const Draft out = converted(compute, type(logits).dtype);
   programs({plain(logits)}, {out, out}, compute);
+  node_.lines.short_rows =
+      is_short(classes) && !only_gradient && type(logits).dtype == DType::f32 ? 1 : 0;
   if (!only_gradient) scratch_ = node_.scratch_bytes = rows * size_of(compute);
 }
 

@@ -144,8 +144,9 @@ constexpr bool is_simple(Opcode opcode, DType from, DType to) {
     case Opcode::Relu:
     case Opcode::ReluGrad:
     case Opcode::Fma:
-    case Opcode::Cast:
       return real(from) && real(to);
+    case Opcode::Cast:
+      return (real(from) || from == DType::u8 || from == DType::boolean) && real(to);
     default:
       return false;
   }
@@ -177,6 +178,8 @@ inline constexpr uint32_t kNarrowSlots = 6;
 inline constexpr uint32_t kNarrowElements = 4;  // that a thread has at once
 inline constexpr uint32_t kWideSlots = 16;
 
+inline constexpr uint32_t kShortRow = 128;
+
 // The lines of a reduction, a scan or a sort: element k of line l lies at kept(l) + along(k).
 struct Lines {
   int64_t lines;
@@ -187,8 +190,9 @@ struct Lines {
   int64_t kept_n;
   Map result_kept;
   Map result_along;
-  uint8_t across;  // neighbouring lines lie side by side, elements of a line do not
-  uint8_t unused[7];
+  uint8_t across;      // neighbouring lines lie side by side, elements of a line do not
+  uint8_t short_rows;  // f32 as it lies, in and out, in rows of at most kShortRow (rows.h)
+  uint8_t unused[6];
 };
 
 // How a matrix product is computed; which one is the plan's choice (plan::Product).

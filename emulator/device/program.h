@@ -154,17 +154,24 @@ TREK_UNIT Four load_in_line(const std::byte* at, DType type) {
     return {{uint32_t{halves.e[0]} << 16, uint32_t{halves.e[1]} << 16, uint32_t{halves.e[2]} << 16,
              uint32_t{halves.e[3]} << 16}};
   }
+  if (size_of(type) == 1) {
+    const auto bytes = *reinterpret_cast<const Aliased<uint32_t>*>(at);
+    return {{bytes & 0xFF, bytes >> 8 & 0xFF, bytes >> 16 & 0xFF, bytes >> 24}};
+  }
   const Words words = *reinterpret_cast<const Words*>(at);
   return {{words.e[0], words.e[1], words.e[2], words.e[3]}};
+}
+// One such element.
+TREK_UNIT uint32_t load_one(const std::byte* at, DType type) {
+  if (type == DType::bf16) return uint32_t{read<uint16_t>(at, 0)} << 16;
+  return size_of(type) == 1 ? read<uint8_t>(at, 0) : read<uint32_t>(at, 0);
 }
 TREK_UNIT Four load_flat_one(const Task& task, const Node& node, const Load& load, int64_t first) {
   const Operand& from = node.operand(load.operand);
   const auto type = static_cast<DType>(from.dtype);
   const std::byte* memory = task.memory(from);
   if (from.map.kind == Map::one) {
-    const uint32_t one = type == DType::bf16
-                             ? uint32_t{*reinterpret_cast<const Aliased<uint16_t>*>(memory)} << 16
-                             : *reinterpret_cast<const Aliased<uint32_t>*>(memory);
+    const uint32_t one = load_one(memory, type);
     return {{one, one, one, one}};
   }
   const int64_t at = from.map.kind == Map::same ? first : place_by_magic(node, from.map, first);
@@ -215,7 +222,8 @@ TREK_UNIT float rounded_in_line(DType to, float x) {
   return x;
 }
 // A step that is_simple(), of its values: y and z are looked at where the instruction has them.
-TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& y, const Four& z) {
+TREK_UNIT Four apply_simple(Opcode opcode, DType from, DType to, const Four& x, const Four& y,
+                            const Four& z) {
   Four r = x;
 #define TREK_FOUR(Id, expression)       \
   case Opcode::Id:                      \
@@ -241,7 +249,9 @@ TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& 
       return r;
     case Opcode::Copy:
       return r;
-    default:  // Cast: what is left is to round
+    default:  // Cast: what is left is to round; an integer is less than 256
+      if (!is_float(from))
+        for (int e = 0; e < 4; ++e) r.e[e] = bits_of(static_cast<float>(x.e[e]));
       break;
   }
 #undef TREK_FOUR
@@ -250,7 +260,8 @@ TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& 
   return r;
 }
 TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
-  return apply_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.to),
+  return apply_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.from),
+                      static_cast<DType>(step.to),
                       get(task, place_of_input(task, step.inputs[0], main)),
                       get(task, place_of_input(task, step.inputs[1], main)),
                       get(task, place_of_input(task, step.inputs[2], main)));

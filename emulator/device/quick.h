@@ -24,12 +24,9 @@ TREK_UNIT int64_t place_quick(const Node& node, Map map, int64_t element) {
 TREK_UNIT Four load(const Node& node, const std::byte* arena, const Operand& from, int64_t element,
                     bool four) {
   const auto type = static_cast<DType>(from.dtype);
-  const bool half = type == DType::bf16;
-  const std::byte* at =
-      arena + from.offset + (place_quick(node, from.map, element) << (half ? 1 : 2));
+  const std::byte* at = arena + from.offset + place_quick(node, from.map, element) * size_of(type);
   if (four && from.map.kind != Map::one) return program_detail::load_in_line(at, type);
-  const uint32_t one = half ? uint32_t{*reinterpret_cast<const Aliased<uint16_t>*>(at)} << 16
-                            : *reinterpret_cast<const Aliased<uint32_t>*>(at);
+  const uint32_t one = program_detail::load_one(at, type);
   return {{one, one, one, one}};
 }
 
@@ -57,7 +54,8 @@ TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, 
   const Four x = value(task, node, arena, of.inputs[0]);
   const Four y = of.inputs[1].kind == Source::none ? x : value(task, node, arena, of.inputs[1]);
   const Four z = of.inputs[2].kind == Source::none ? x : value(task, node, arena, of.inputs[2]);
-  return program_detail::apply_simple(opcode, static_cast<DType>(of.to), x, y, z);
+  return program_detail::apply_simple(opcode, static_cast<DType>(of.from),
+                                      static_cast<DType>(of.to), x, y, z);
 }
 
 }  // namespace quick_detail

@@ -208,10 +208,14 @@ uint32_t lay(std::vector<std::byte>& bytes, const std::vector<T>& table) {
 
 namespace {
 
-// Types whose elements a flat or a quick program reads and writes.
-bool suits_fours(const Operand& of) {
+// Types whose elements a flat or a quick program writes, and reads.
+bool writes_fours(const Operand& of) {
   const auto type = static_cast<DType>(of.dtype);
   return type == DType::bf16 || size_of(type) == 4;
+}
+bool reads_fours(const Operand& of) {
+  const auto type = static_cast<DType>(of.dtype);
+  return writes_fours(of) || type == DType::u8 || type == DType::boolean;
 }
 
 }  // namespace
@@ -236,15 +240,17 @@ bool Record::keeps_fours(Map map) const {
 }
 
 bool Record::is_flat(const Program& program) const {
-  const auto in_fours = [](const Operand& of) {
-    return suits_fours(of) && of.offset % (4 * int64_t{size_of(static_cast<DType>(of.dtype))}) == 0;
+  const auto in_line = [](const Operand& of) {
+    return of.offset % (4 * int64_t{size_of(static_cast<DType>(of.dtype))}) == 0;
   };
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Operand& from = operands_[loads_[program.first_load + l].operand];
-    const bool one = from.map.kind == Map::one && suits_fours(from);
-    if (!one && !(in_fours(from) && keeps_fours(from.map))) return false;
+    const bool one = from.map.kind == Map::one;
+    if (!reads_fours(from) || (!one && !(in_line(from) && keeps_fours(from.map)))) return false;
   }
-  return program.narrow != 0 && std::all_of(results_.begin(), results_.end(), in_fours);
+  return program.narrow != 0 &&
+         std::all_of(results_.begin(), results_.end(),
+                     [&](const Operand& of) { return writes_fours(of) && in_line(of); });
 }
 
 bool Record::is_quick() const {
@@ -252,7 +258,7 @@ bool Record::is_quick() const {
   if (static_cast<Kind>(node.kind) != Kind::program || program.narrow == 0) return false;
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Operand& from = operands_[loads_[program.first_load + l].operand];
-    if (!suits_fours(from) || !is_magic(from.map)) return false;
+    if (!reads_fours(from) || !is_magic(from.map)) return false;
   }
   const auto first = steps_.begin() + program.first_step;
   const auto is_plain = [](const Scalar& scalar) {
@@ -260,7 +266,7 @@ bool Record::is_quick() const {
            (scalar.kind == Scalar::memory && scalar.from == scalar.to &&
             size_of(static_cast<DType>(scalar.to)) == 4);
   };
-  return suits_fours(results_[0]) && std::all_of(scalars_.begin(), scalars_.end(), is_plain) &&
+  return writes_fours(results_[0]) && std::all_of(scalars_.begin(), scalars_.end(), is_plain) &&
          std::all_of(first, first + program.steps, [](const Step& step) {
            return is_simple(static_cast<isa::Opcode>(step.opcode), static_cast<DType>(step.from),
                             static_cast<DType>(step.to));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "emulator/device/reduce_order.h"
+#include "emulator/device/rows.h"
 
 namespace trek::device {
 
@@ -59,6 +60,10 @@ TREK_UNIT_CALL void finish_part(Task task, const Group& part) {
 template <typename C>
 TREK_UNIT_CALL void softmax(Task task, int64_t line, int64_t end) {
   if (task.node().lines.n == 0) return;
+#ifdef __CUDA__
+  if constexpr (sizeof(C) == 4)
+    if (task.node().lines.short_rows != 0) return rows::softmax(task, line, end);
+#endif
   const auto opcode = static_cast<Opcode>(task.node().opcode);
   const uint32_t arrays = opcode == Opcode::Softmax || opcode == Opcode::LogSoftmax ? 1 : 2;
   while (line < end) {
@@ -156,6 +161,19 @@ TREK_UNIT_CALL void finish_loss(Task task, int64_t first, int64_t end) {
   }
   C total = C(0);
   constexpr uint32_t kRoom = kValuesBytes / 8;
+#ifdef __CUDA__
+  if constexpr (sizeof(C) == 4)
+    if (rows <= semantics::kReductionTile) {
+      for (int64_t row = task.thread(); row < rows; row += task.threads())
+        task.shared<C>(shared_at::kValues)[row] = losses[row];
+      task.sync();
+      if (task.thread() >= 32) return;
+      total = rows::sum_of_tile(task, shared_at::kValues, static_cast<uint32_t>(rows));
+      if (task.thread() == 0)
+        write<C>(out, 0, reduction == LossReduction::mean ? total / static_cast<C>(rows) : total);
+      return;
+    }
+#endif
   begin_long<C>(task);
   uint32_t filled = 0;
   for (int64_t row = 0; row < rows;) {
@@ -189,6 +207,17 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   }
   task.sync();
   if (task.failed()) return;
+#ifdef __CUDA__
+  if constexpr (sizeof(C) == 4)
+    if (task.node().lines.short_rows != 0) {
+      const Node& node = task.node();
+      rows::cross_entropy(
+          task, begin, rows, reinterpret_cast<float*>(task.context().arena + node.scratch),
+          wants_gradient(node), static_cast<LossReduction>(node.flag) == LossReduction::mean);
+      task.sync();
+      return finish_loss<C>(task, begin, rows);
+    }
+#endif
   for (int64_t row = begin; row < rows && task.node().lines.n > 0;) {
     const Group group = group_at(task.node(), row, rows, 1, most_lines(task.node(), 1));
     if (is_whole(task.node(), 1)) {

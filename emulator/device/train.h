@@ -31,6 +31,62 @@ TREK_UNIT void give_value(const Task& task, const Operand& operand, int64_t inde
   store64(task.memory(operand), type, index, bits_of(value));
 }
 
+// What a step has besides the tensors. adam: in shared memory.
+template <typename C>
+struct Rule {
+  Opcode opcode;
+  C lr;
+  C weight_decay;
+  C third;
+  C fourth;
+  bool nesterov;
+  const semantics::AdamParameters<C>* adam;
+};
+
+// One element's step; what the instruction has no m or v for is not looked at.
+template <typename C>
+TREK_UNIT C next_weight(const Rule<C>& with, C w, C& m, C& v, C g) {
+  switch (with.opcode) {
+    case Opcode::Sgd:
+      return semantics::sgd<C>({with.lr, with.weight_decay}, w, g);
+    case Opcode::SgdMomentum:
+      return semantics::sgd_momentum<C>({with.lr, with.third, with.weight_decay, with.nesterov}, w,
+                                        v, g);
+    case Opcode::Adam:
+      return semantics::adam<C>(*with.adam, w, m, v, g);
+    case Opcode::Adamw:
+      return semantics::adamw<C>(*with.adam, w, m, v, g);
+    default:
+      return semantics::rmsprop<C>({with.lr, with.third, with.fourth, with.weight_decay}, w, v, g);
+  }
+}
+
+// What is the same for all elements of an Adam: the powers are long, so two warps make one each.
+template <typename C>
+TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weight_decay,
+                         int64_t step, semantics::AdamParameters<C>& to) {
+  const uint32_t second = task.threads() > 32 ? 32 : 0;
+  if (task.thread() == 0) {
+    to.lr = lr;
+    to.beta1 = beta1;
+    to.beta2 = beta2;
+    to.eps = eps;
+    to.weight_decay = weight_decay;
+    to.rest1 = C(1) - beta1;
+    to.rest2 = C(1) - beta2;
+  }
+  if (task.thread() % 32 != 0 || task.thread() > second) return;
+  TREK_ROLLED
+  for (uint32_t i = task.thread() / 32; i < 2; i += second / 32 + 1)
+    (i == 0 ? to.correction1 : to.correction2) =
+        semantics::adam_correction(i == 0 ? beta1 : beta2, step);
+}
+
+// Four elements of f32 in line, read and written together.
+struct __attribute__((may_alias, aligned(16))) Fours {
+  float x[4];
+};
+
 }  // namespace train_detail
 
 // Attributes, as C but for the last: lr, weight_decay; momentum: momentum; rmsprop: decay, eps; the Adams:
@@ -48,37 +104,46 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
   if (opcode == Opcode::Adam || opcode == Opcode::Adamw) {
     const auto step = static_cast<int64_t>(task.attribute(5));
     if (step < 1) return task.fail(-1);
-    if (task.thread() == 0)
-      adam_with = semantics::adam_parameters<C>(lr, third, fourth, real_of<C>(task.attribute(4)),
-                                                weight_decay, step);
+    make_adam<C>(task, lr, third, fourth, real_of<C>(task.attribute(4)), weight_decay, step,
+                 adam_with);
     task.sync();
   }
+  const Rule<C> with = {opcode, lr, weight_decay, third, fourth, node.flag != 0, &adam_with};
   const uint32_t gradient_at = node.operands - 1;
   const Operand w_of = node.operand(0);
   const Operand v_of = node.operand(gradient_at > 0 ? gradient_at - 1 : 0);
   const Operand m_of = node.operand(gradient_at > 2 ? 1 : 0);
   const Operand g_of = node.operand(gradient_at);
+  if constexpr (sizeof(C) == 4) {
+    // Four at a time where all are f32, and what is not a whole four as below.
+    const auto in_fours = [&](const Operand& of) {
+      return static_cast<DType>(of.dtype) == DType::f32 && (of.offset & 15) == 0;
+    };
+    if ((first & 3) == 0 && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) && in_fours(g_of)) {
+      const auto four = [&](const Operand& of, int64_t i) -> Fours& {
+        return *reinterpret_cast<Fours*>(task.memory(of) + 4 * i);
+      };
+      const int64_t whole = first + (count & ~int64_t{3});
+      for (int64_t i = first + 4 * int64_t{task.thread()}; i < whole; i += 4 * task.threads()) {
+        Fours w = four(w_of, i);
+        const Fours g = four(g_of, i);
+        Fours v = gradient_at > 1 ? four(v_of, i) : w;
+        Fours m = gradient_at > 2 ? four(m_of, i) : w;
+        for (int e = 0; e < 4; ++e) w.x[e] = next_weight<C>(with, w.x[e], m.x[e], v.x[e], g.x[e]);
+        four(w_of, i) = w;
+        if (gradient_at > 1) four(v_of, i) = v;
+        if (gradient_at > 2) four(m_of, i) = m;
+      }
+      count -= whole - first;
+      first = whole;
+    }
+  }
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
     C w = value_of<C>(task, w_of, i);
     const C g = value_of<C>(task, g_of, i);
     C v = gradient_at > 1 ? value_of<C>(task, v_of, i) : C(0);
     C m = gradient_at > 2 ? value_of<C>(task, m_of, i) : C(0);
-    switch (opcode) {
-      case Opcode::Sgd:
-        w = semantics::sgd<C>({lr, weight_decay}, w, g);
-        break;
-      case Opcode::SgdMomentum:
-        w = semantics::sgd_momentum<C>({lr, third, weight_decay, node.flag != 0}, w, v, g);
-        break;
-      case Opcode::Adam:
-        w = semantics::adam<C>(adam_with, w, m, v, g);
-        break;
-      case Opcode::Adamw:
-        w = semantics::adamw<C>(adam_with, w, m, v, g);
-        break;
-      default:
-        w = semantics::rmsprop<C>({lr, third, fourth, weight_decay}, w, v, g);
-    }
+    w = next_weight<C>(with, w, m, v, g);
     give_value<C>(task, w_of, i, w);
     if (gradient_at > 1) give_value<C>(task, v_of, i, v);
     if (gradient_at > 2) give_value<C>(task, m_of, i, m);

@@ -49,13 +49,17 @@ struct AdamParameters {
   C weight_decay;
   C rest1;        // 1 - beta1
   C rest2;        // 1 - beta2
-  C correction1;  // 1 - beta1^step, in f64, rounded to C
+  C correction1;  // adam_correction()
   C correction2;
 };
+// 1 - beta^step, worked out in f64.
+template <Float C>
+TREK_FN C adam_correction(C beta, std::int64_t step) {
+  return static_cast<C>(1.0 - pow(static_cast<double>(beta), static_cast<double>(step)));
+}
 template <Float C>
 TREK_FN AdamParameters<C> adam_parameters(C lr, C beta1, C beta2, C eps, C weight_decay,
                                           std::int64_t step) {
-  const double t = static_cast<double>(step);
   return {lr,
           beta1,
           beta2,
@@ -63,8 +67,8 @@ TREK_FN AdamParameters<C> adam_parameters(C lr, C beta1, C beta2, C eps, C weigh
           weight_decay,
           C(1) - beta1,
           C(1) - beta2,
-          static_cast<C>(1.0 - pow(static_cast<double>(beta1), t)),
-          static_cast<C>(1.0 - pow(static_cast<double>(beta2), t))};
+          adam_correction(beta1, step),
+          adam_correction(beta2, step)};
 }
 
 // The step that both Adams take from w (decayed, for AdamW) along g (decayed, for Adam).

@@ -1,0 +1,168 @@
+// Short rows of f32 in line, a warp or less each: softmax and cross-entropy of at most kShortRow elements, where the
+// general way of stage.h would take longer to stage and to wait than there is to do. Device only.
+//
+// The reduction order (isa/semantics/reduce.h) of up to 1024 elements is that of a warp: lane j has partial j,
+// the join of every 32nd element from j on, and partials fold by halves.
+#pragma once
+
+#ifdef __CUDA__
+
+#include "emulator/device/reduce_order.h"
+
+namespace trek::device::rows {
+
+inline constexpr uint32_t kValues = kShortRow / 32;  // of a lane
+
+TREK_UNIT float from_lane(float value, uint32_t lane) {
+  return as_float(static_cast<uint32_t>(__nvvm_shfl_sync_idx_i32(
+      0xFFFFFFFF, static_cast<int>(bits_of(value)), static_cast<int>(lane), 31)));
+}
+TREK_UNIT float from_below(float value, uint32_t lanes) {
+  return as_float(static_cast<uint32_t>(__nvvm_shfl_sync_down_i32(
+      0xFFFFFFFF, static_cast<int>(bits_of(value)), static_cast<int>(lanes), 31)));
+}
+
+// The lanes that have a row of n elements: 8, 16 or 32, so that several short rows are worked on at once.
+// Element i is lane i mod 32's; all lanes of the warp go through what follows together.
+struct Lanes {
+  TREK_ON_DEVICE Lanes(const Task& task, uint32_t row_n)
+      : n(row_n),
+        width(row_n <= 8    ? 8
+              : row_n <= 16 ? 16
+                            : 32),
+        lane(task.thread() % width) {
+    first = task.thread() % 32 - lane;
+  }
+  TREK_ON_DEVICE uint32_t rows() const { return kBlockThreads / width; }  // at once, of the block
+  TREK_ON_DEVICE bool has(uint32_t i) const { return lane + 32 * i < n; }
+
+  uint32_t n;
+  uint32_t width;
+  uint32_t lane;   // in the row
+  uint32_t first;  // the row's first, in the warp
+};
+
+struct Row {
+  float x[kValues];
+};
+
+TREK_UNIT Row load(const float* from, const Lanes& of) {
+  Row row;
+#pragma unroll
+  for (uint32_t i = 0; i < kValues; ++i) row.x[i] = of.has(i) ? from[of.lane + 32 * i] : 0.0f;
+  return row;
+}
+
+// All elements joined, for all lanes of the row.
+template <class Join>
+TREK_UNIT float reduce(const Row& row, const Lanes& of, Join join) {
+  float value = row.x[0];
+#pragma unroll
+  for (uint32_t i = 1; i < kValues; ++i)
+    if (of.has(i)) value = join(value, row.x[i]);
+#pragma unroll
+  for (uint32_t half = 16; half > 0; half /= 2) {
+    const float other = from_below(value, half);
+    if (of.lane < half && of.lane + half < (of.n < 2 * half ? of.n : 2 * half))
+      value = join(value, other);
+  }
+  return from_lane(value, of.first);
+}
+TREK_UNIT float greatest(const Row& row, const Lanes& of) {
+  return reduce(row, of, [](float a, float b) { return semantics::max(a, b); });
+}
+TREK_UNIT float sum(const Row& row, const Lanes& of) {
+  return reduce(row, of, [](float a, float b) { return semantics::add(a, b); });
+}
+
+// Calls f(row, exists) for rows [first, end), for all lanes of a warp together; one that does not exist is the
+// last again.
+template <class F>
+TREK_UNIT void each_row(const Task& task, const Lanes& of, int64_t first, int64_t end, F f) {
+  TREK_ROLLED
+  for (int64_t of_warp = first + task.thread() / 32 * (32 / of.width); of_warp < end;
+       of_warp += of.rows()) {
+    const int64_t row = of_warp + of.first / of.width;
+    f(row < end ? row : end - 1, row < end);
+  }
+}
+
+// What softmax and the losses share: e = exp(x - most), and their sum.
+struct Soft {
+  Row e;
+  float most;
+  float sum;
+};
+TREK_UNIT Soft soften(const Row& x, const Lanes& of) {
+  Soft soft;
+  soft.most = greatest(x, of);
+#pragma unroll
+  for (uint32_t i = 0; i < kValues; ++i)
+    soft.e.x[i] = of.has(i) ? semantics::exp(x.x[i] - soft.most) : 0.0f;
+  soft.sum = sum(soft.e, of);
+  return soft;
+}
+
+TREK_UNIT const float* memory_of(const Task& task, const Operand& operand) {
+  return reinterpret_cast<const float*>(task.memory(operand));
+}
+
+// softmax and log_softmax of rows [first, end).
+TREK_UNIT_CALL void softmax(Task task, int64_t first, int64_t end) {
+  const Node& node = task.node();
+  const Lanes lanes(task, static_cast<uint32_t>(node.lines.n));
+  const float* from = memory_of(task, node.operand(0));
+  float* to = reinterpret_cast<float*>(task.memory(node.result(0)));
+  const bool log = static_cast<Opcode>(node.opcode) == Opcode::LogSoftmax;
+  each_row(task, lanes, first, end, [&](int64_t row, bool exists) {
+    const Row x = load(from + row * lanes.n, lanes);
+    const Soft soft = soften(x, lanes);
+    const float log_sum = log ? semantics::log(soft.sum) : 0.0f;
+#pragma unroll
+    for (uint32_t i = 0; i < kValues; ++i)
+      if (exists && lanes.has(i))
+        to[row * lanes.n + lanes.lane + 32 * i] =
+            log ? (x.x[i] - soft.most) - log_sum : soft.e.x[i] / soft.sum;
+  });
+}
+
+// cross_entropy and cross_entropy.with_grad of rows [first, end), whose classes exist. Losses go to `losses`,
+// by row.
+TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t end, float* losses,
+                                  bool gradient, bool mean) {
+  const Node& node = task.node();
+  const Lanes lanes(task, static_cast<uint32_t>(node.lines.n));
+  const float* from = memory_of(task, node.operand(0));
+  float* to = reinterpret_cast<float*>(task.memory(node.result(gradient ? 1 : 0)));
+  const auto rows = static_cast<float>(node.lines.lines);
+  each_row(task, lanes, first, end, [&](int64_t row, bool exists) {
+    const auto own = static_cast<uint32_t>(operand_of(task, 1, row));
+    const Row x = load(from + row * lanes.n, lanes);
+    const Soft soft = soften(x, lanes);
+#pragma unroll
+    for (uint32_t i = 0; i < kValues; ++i) {
+      const uint32_t at = lanes.lane + 32 * i;
+      if (!exists || !lanes.has(i)) continue;
+      if (at == own) losses[row] = semantics::log(soft.sum) - (x.x[i] - soft.most);
+      if (!gradient) continue;
+      float share = soft.e.x[i] / soft.sum;
+      if (at == own) share = share - 1.0f;
+      to[row * lanes.n + at] = mean ? share / rows : share;
+    }
+  });
+}
+
+// The sum of up to 1024 numbers in shared memory, at byte offset `at`, for the first warp.
+TREK_UNIT float sum_of_tile(const Task& task, uint32_t at, uint32_t n) {
+  const Lanes lanes(task, 32 < n ? 32 : n);
+  const float* from = task.shared<float>(at);
+  const uint32_t lane = task.thread();
+  Row row{};
+  if (lane < n) row.x[0] = from[lane];
+  for (uint32_t i = lane + 32; i < n; i += 32) row.x[0] = semantics::add(row.x[0], from[i]);
+  return sum(row, lanes);
+}
+
+}  // namespace trek::device::rows
+
+#endif  // __CUDA__
