@@ -10,7 +10,9 @@ using Input = Draft::Input;
 
 static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Product::ordered) &&
               static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor));
-static_assert(kPartRows == plan::kPartRows);
+static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin));
+static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
+              kThinDepth == plan::kThinDepth && kThinSums == plan::kThinSums);
 
 namespace {
 

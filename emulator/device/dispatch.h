@@ -8,6 +8,7 @@
 #include "emulator/device/matrix_f32.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_tensor_90a.h"
+#include "emulator/device/matrix_thin.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
@@ -98,8 +99,10 @@ TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
     case Kind::permutation:
       return permutation(task);
     case Kind::matrix:
+      if (static_cast<Product>(task.node().matrix.product) == Product::thin)
+        return multiply_tile_thin(task, first);
 #ifdef __CUDA__
-      if (static_cast<Product>(task.node().matrix.product) != Product::ordered)
+      if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
         return multiply_tile_tensor(task, first);
       if (matrix_f32::suits(task.node())) return multiply_tile_f32(task, first);
 #endif
@@ -194,6 +197,11 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 }
 
 }  // namespace dispatch_detail
+
+TREK_UNIT void begin_tasks(const Block& block) {
+  auto* kept = reinterpret_cast<Aliased<uint64_t>*>(block.shared + shared_at::kKept);
+  for (uint32_t i = 0; i < (shared_at::kSlots - shared_at::kKept) / 8; ++i) kept[i] = 0;
+}
 
 TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
                        const Environment& environment, Fault* fault) {

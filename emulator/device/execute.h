@@ -6,6 +6,9 @@
 
 namespace trek::device {
 
+// To be called by one thread, with a sync behind it, before the first task on a block's shared memory.
+TREK_UNIT void begin_tasks(const Block& block);
+
 // Executes the tile [first, first + count) of a node, in the terms of plan::Task. All threads of the block
 // enter together, with equal arguments; memory that other blocks wrote must be visible to them, and *fault,
 // which the block shares, is kNoFault. On return all threads have passed a sync, *fault says whether the

@@ -20,6 +20,7 @@ Fault execute_on_host(const Node& node, int64_t first, int64_t count,
   block.threads = threads;
   block.shared = reinterpret_cast<std::byte*>(shared.get());
   block.shared_bytes = kSharedBytes;
+  begin_tasks(block);
   if (threads == 1) {
     execute(block, node, first, count, environment, &fault);
     return fault;

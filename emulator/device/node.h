@@ -199,6 +199,7 @@ struct Lines {
 enum class Product : uint8_t {
   ordered,  // by the dot order
   tensor,   // by tensor cores, in parts of kPartRows × part_columns
+  thin,     // by the dot order, of at most kThinRows rows
 };
 
 // A step of the deliver program of a product that is not ordered, as it is applied to accumulators in
@@ -219,6 +220,11 @@ struct TailStep {
 inline constexpr uint32_t kMaxTail = 5;
 
 inline constexpr uint32_t kPartRows = 128;
+
+// What a `thin` product has at most: rows, k, and sums of blocks of a task, which are rows × columns × blocks.
+inline constexpr uint32_t kThinRows = 4;
+inline constexpr uint32_t kThinDepth = 4096;
+inline constexpr uint32_t kThinSums = 24000;
 
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {

@@ -391,6 +391,51 @@ TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uin
     program_detail::run_wide(task, errand, program);
 }
 
+// Gives element `element` of result 0 by the narrow deliver program, from its main value. One thread; others
+// may do the same for other elements.
+TREK_UNIT_CALL void deliver_one(Task task, uint32_t main, int64_t element) {
+  using namespace program_detail;  // NOLINT(google-build-using-namespace)
+  const Node& node = task.node();
+  const Program& program = node.deliver[0];
+  const auto slot = [&](uint32_t of) -> uint32_t& {
+    return task.shared<Aliased<uint32_t>>(slot_at(task, of))[0];
+  };
+  const auto word = [&](Source source) {
+    if (source.kind == Source::slot) return slot(source.index);
+    return source.kind == Source::main ? main : static_cast<uint32_t>(task.scalar(source.index));
+  };
+  TREK_ROLLED
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Load& load = *node.load(program.first_load + l);
+    const Operand& from = node.operand(load.operand);
+    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype),
+                             place_of(node, from.map, element));
+  }
+  TREK_ROLLED
+  for (uint32_t s = 0; s < program.steps; ++s) {
+    const Step& step = *node.step(program.first_step + s);
+    const auto from = static_cast<DType>(step.from);
+    const auto opcode = static_cast<Opcode>(step.opcode);
+    const auto wide = [&](Source source) {
+      if (source.kind == Source::none) return uint64_t{0};
+      const uint32_t bits = word(source);
+      return form_of(from) == Form::sint
+                 ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
+                 : uint64_t{bits};
+    };
+    const Inputs in{wide(step.inputs[0]), wide(step.inputs[1]), wide(step.inputs[2]),
+                    task.scalar(step.numbers[0].index), task.scalar(step.numbers[1].index)};
+    uint64_t bits = 0;
+    if (divides_by_zero(opcode, from, in.y))
+      task.fail(element);
+    else
+      bits = apply(opcode, from, static_cast<DType>(step.to), in);
+    slot(step.slot) = static_cast<uint32_t>(bits);
+  }
+  const Operand& to = node.result(0);
+  store32(task.memory(to), static_cast<DType>(to.dtype), element, word(program.result));
+}
+
 TREK_UNIT Positions range_of(int64_t first) {
   Positions where;
   where.first = first;

@@ -16,7 +16,8 @@ namespace trek::device {
 namespace shared_at {
 inline constexpr uint32_t kScalars = 0;  // uint64_t[kMaxScalars], register form
 inline constexpr uint32_t kContext = 960;
-inline constexpr uint32_t kSlots = 1024;                   // of micro-programs
+inline constexpr uint32_t kKept = 992;    // 32 bytes that stay from task to task; zero at first
+inline constexpr uint32_t kSlots = 1024;  // of micro-programs
 inline constexpr uint32_t kElements = kSlots + 24 * 1024;  // int64_t[4] of a thread, of narrow ones
 inline constexpr uint32_t kValues = kSlots + 32 * 1024;    // staged elements
 inline constexpr uint32_t kWork = kValues + 64 * 1024;     // partials, panels, keys
@@ -34,7 +35,7 @@ struct Context {
   uint64_t seed;
   Fault* fault;
 };
-static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kSlots);
+static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kKept);
 
 // A task: what all its functions get.
 class Task {

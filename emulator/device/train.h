@@ -61,25 +61,56 @@ TREK_UNIT C next_weight(const Rule<C>& with, C w, C& m, C& v, C g) {
   }
 }
 
-// What is the same for all elements of an Adam: the powers are long, so two warps make one each.
+// The corrections of the last Adam of this block: a program's steps have the same for all of its weights, and
+// they take longer than a tile.
+struct KeptCorrections {
+  int64_t step;
+  float beta1;
+  float beta2;
+  float correction1;
+  float correction2;
+};
+static_assert(shared_at::kKept + sizeof(KeptCorrections) <= shared_at::kSlots);
+
+// What is the same for all elements of an Adam. The powers are long, so two warps make one each. A sync at the
+// end.
 template <typename C>
 TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weight_decay,
                          int64_t step, semantics::AdamParameters<C>& to) {
-  const uint32_t second = task.threads() > 32 ? 32 : 0;
-  if (task.thread() == 0) {
-    to.lr = lr;
-    to.beta1 = beta1;
-    to.beta2 = beta2;
-    to.eps = eps;
-    to.weight_decay = weight_decay;
-    to.rest1 = C(1) - beta1;
-    to.rest2 = C(1) - beta2;
+  bool known = false;
+  auto& kept = *task.shared<KeptCorrections>(shared_at::kKept);
+  if constexpr (sizeof(C) == 4) {
+    known = kept.step == step && bits_of(kept.beta1) == bits_of(beta1) &&
+            bits_of(kept.beta2) == bits_of(beta2);
+    task.sync();  // all have looked
   }
-  if (task.thread() % 32 != 0 || task.thread() > second) return;
-  TREK_ROLLED
-  for (uint32_t i = task.thread() / 32; i < 2; i += second / 32 + 1)
-    (i == 0 ? to.correction1 : to.correction2) =
-        semantics::adam_correction(i == 0 ? beta1 : beta2, step);
+  if (task.thread() == 0)
+    to = {lr,
+          beta1,
+          beta2,
+          eps,
+          weight_decay,
+          C(1) - beta1,
+          C(1) - beta2,
+          C(kept.correction1),
+          C(kept.correction2)};
+  const uint32_t second = task.threads() > 32 ? 32 : 0;
+  if (!known && task.thread() % 32 == 0 && task.thread() <= second) {
+    TREK_ROLLED
+    for (uint32_t i = task.thread() / 32; i < 2; i += second / 32 + 1) {
+      const C correction = semantics::adam_correction(i == 0 ? beta1 : beta2, step);
+      task.shared<C>(shared_at::kValues + sizeof(to))[i] = correction;
+    }
+  }
+  task.sync();
+  if (known) return;
+  if (task.thread() == 0) {
+    const C* made = task.shared<C>(shared_at::kValues + sizeof(to));
+    to.correction1 = made[0];
+    to.correction2 = made[1];
+    if constexpr (sizeof(C) == 4) kept = {step, beta1, beta2, made[0], made[1]};
+  }
+  task.sync();
 }
 
 // Four elements of f32 in line, read and written together.
@@ -106,7 +137,6 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
     if (step < 1) return task.fail(-1);
     make_adam<C>(task, lr, third, fourth, real_of<C>(task.attribute(4)), weight_decay, step,
                  adam_with);
-    task.sync();
   }
   const Rule<C> with = {opcode, lr, weight_decay, third, fourth, node.flag != 0, &adam_with};
   const uint32_t gradient_at = node.operands - 1;

@@ -46,6 +46,9 @@ int64_t static_integer(const Plan& plan, Operand operand);
 const Attribute& attribute(const Node& node, std::string_view name);
 bool flag(const Node& node, std::string_view name);
 
+// The work for a logit of a loss, in elements of pointwise instructions.
+inline constexpr int64_t kWorkOfLogit = 16;
+
 // A matrix product: shapes without the batch, and how the batch of a result reads the operands.
 struct MatrixShape {
   int64_t m = 0;
@@ -61,10 +64,16 @@ MatrixShape matrix_shape(const Node& node);
 enum class Product : uint8_t {
   ordered,  // by the dot order, in parts as the unit likes
   tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
+  thin,     // by the dot order, of at most kThinRows rows
 };
 std::string_view name(Product product);
 inline constexpr int64_t kPartRows = 128;
-// Under fast numerics products of f16 and of bf16 are not ordered; all others are.
+// What a `thin` product has at most: rows, k, and sums of blocks of 64 k of a tile.
+inline constexpr int64_t kThinRows = 4;
+inline constexpr int64_t kThinDepth = 4096;
+inline constexpr int64_t kThinSums = 24000;
+// Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
+// numerics; the rest is ordered.
 Product product_of(const Plan& plan, const Node& node);
 
 // The tiles of a matrix node, as the device and the number of tasks want them: of an ordered product, and

@@ -17,6 +17,8 @@ std::string_view name(Product product) {
       return "ordered";
     case Product::tensor:
       return "tensor";
+    case Product::thin:
+      return "thin";
   }
   return "?";
 }
@@ -29,10 +31,12 @@ int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; 
 
 Product product_of(const Plan& plan, const Node& node) {
   const isa::DType type = node.operand_types[0].dtype;
-  if (!plan.fast || (type != isa::DType::bf16 && type != isa::DType::f16)) return Product::ordered;
+  const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   const MatrixShape shape = matrix_shape(node);
-  if (shape.m * shape.n * shape.k * shape.batches == 0) return Product::ordered;
-  return Product::tensor;
+  if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
+  if ((half || type == isa::DType::f32) && shape.m <= kThinRows && shape.k <= kThinDepth)
+    return Product::thin;
+  return plan.fast && half ? Product::tensor : Product::ordered;
 }
 
 namespace {
@@ -101,6 +105,19 @@ MatrixTiles tensor_tiles(const Device& device, const MatrixShape& shape) {
   return best;
 }
 
+// Columns that give every processor its share, in steps of what a memory transaction brings.
+MatrixTiles thin_tiles(const Device& device, const MatrixShape& shape) {
+  constexpr int64_t kStep = 8;
+  const int64_t most =
+      std::max<int64_t>(kStep, kThinSums / (shape.m * parts_of(shape.k, 64)) / kStep * kStep);
+  const int64_t share = parts_of(shape.n * shape.batches, device.processors);
+  MatrixTiles tiles;
+  tiles.rows = shape.m;
+  tiles.columns = std::min(most, parts_of(share, kStep) * kStep);
+  count_tiles(tiles, shape);
+  return tiles;
+}
+
 }  // namespace
 
 MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
@@ -110,6 +127,8 @@ MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
       break;
     case Product::tensor:
       return tensor_tiles(plan.device, shape);
+    case Product::thin:
+      return thin_tiles(plan.device, shape);
   }
   return ordered_tiles(plan.device, shape);
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/geometry.h"
 #include "isa/convert.h"
 
 namespace trek::plan {
@@ -14,7 +15,7 @@ using isa::Opcode;
 using isa::Type;
 using Kind = Name::Kind;
 
-// A loss of more logits than this many pointwise tiles is cut into rows.
+// A loss of more work than this many pointwise tiles is cut into rows.
 constexpr int64_t kTilesOfLoss = 4;
 // The choices of TREK_REDUCTION (ops.def).
 enum class Reduction : uint8_t { mean, sum, none };
@@ -125,7 +126,7 @@ bool Splitter::loss(Step& step) {
   const Type logits = flow_.type_of(module_, step.operands[0]);
   const Type targets = flow_.type_of(module_, step.operands[1]);
   if (reduction == Reduction::none || targets.elements() < 2 ||
-      logits.elements() <= kTilesOfLoss * device_.chunk)
+      kWorkOfLogit * logits.elements() <= kTilesOfLoss * device_.chunk)
     return false;
   const Name loss = step.results[0];
   Type type = flow_.type_of(module_, loss);

@@ -129,8 +129,8 @@ void Tiler::loss(Node& node) {
   const int64_t classes = logits.shape[logits.shape.rank() - 1];
   const auto elements = [&](uint32_t view) { return plan_.views[view].type.elements(); };
   if (rows == 0 || (!only_gradient && elements(node.results[0]) != rows)) return whole(node);
-  const int64_t size =
-      std::max<int64_t>(1, chunk(logits.elements()) / std::max<int64_t>(1, classes));
+  const int64_t size = std::max<int64_t>(
+      1, chunk(kWorkOfLogit * logits.elements()) / kWorkOfLogit / std::max<int64_t>(1, classes));
   for (int64_t first = 0; first < rows; first += size) {
     const int64_t count = std::min(size, rows - first);
     start(node, first, count);

@@ -22,7 +22,9 @@ class Processor {
         number_(number),
         regions_(launch.region_count),
         scratch_(launch.scratch_bytes / 16),
-        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {}
+        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {
+    device::begin_tasks(block());
+  }
 
   // The records themselves.
   struct Queue {
@@ -48,6 +50,13 @@ class Processor {
   static void note(ProcessorState& state, Doing doing) {
     __atomic_store_n(reinterpret_cast<uint32_t*>(&state.doing), static_cast<uint32_t>(doing),
                      __ATOMIC_RELAXED);
+  }
+
+  device::Block block() {
+    device::Block block;
+    block.shared = scratch_.data()->bytes;
+    block.shared_bytes = launch_.scratch_bytes;
+    return block;
   }
 
   bool wait(const Record& record) {
@@ -77,9 +86,7 @@ class Processor {
     const auto& node = *reinterpret_cast<const device::Node*>(at);
     int64_t counters[kMaxReads] = {};
     for (uint32_t i = 0; i < record.reads; ++i) counters[i] = walker_.counter(record.read[i]);
-    device::Block block;
-    block.shared = scratch_.data()->bytes;
-    block.shared_bytes = launch_.scratch_bytes;
+    const device::Block block = this->block();
     ProcessorState& state = launch_.states[number_];
     __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
     note(state, Doing::executing);

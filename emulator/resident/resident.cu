@@ -398,6 +398,7 @@ resident(const trek::resident::Launch parameters) {
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     for (auto& place : shared.place) place[0] = place[1] = 0;
+    trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.decisions = 0;
   }

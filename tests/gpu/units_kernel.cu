@@ -16,6 +16,7 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void e
   const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
   if (thread >= kBlockThreads) return;
   const Block block{thread, kBlockThreads, shared, kSharedBytes};
+  if (thread == 0) begin_tasks(block);
   for (uint32_t t = 0; t < count; ++t) {
     if (thread == 0) fault = kNoFault;
     block.sync();
