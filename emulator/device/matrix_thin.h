@@ -86,14 +86,15 @@ TREK_UNIT void multiply_block(const Columns& of, const std::byte* at, const floa
         for (uint32_t i = 0; i < kAtOnce; ++i) y[i] = element<kType>(at + size_t{k + i} * of.pitch);
       }
       TREK_UNROLLED
-      for (uint32_t i = 0; i < kAtOnce; ++i)
-        for (uint32_t r = 0; r < kRows; ++r)
-          sum[r] = semantics::fma(x[r * of.k + k + i], y[i], sum[r]);
+      for (uint32_t i = 0; i < kAtOnce; ++i) TREK_UNROLLED
+      for (uint32_t r = 0; r < kRows; ++r)
+        sum[r] = semantics::fma(x[r * of.k + k + i], y[i], sum[r]);
     }
   }
   TREK_ROLLED
   for (; k < n; ++k) {
     const float y = element<kType>(at + (kByLine ? kBytes * k : size_t{k} * of.pitch));
+    TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) sum[r] = semantics::fma(x[r * of.k + k], y, sum[r]);
   }
 }
@@ -115,8 +116,9 @@ TREK_UNIT void multiply_blocks(const Task& task, const Columns& of, uint32_t row
     float sum[kRows] = {};
     multiply_block<kType, kByLine, kRows>(of, at, left + k,
                                           of.k - k < kDotBlock ? of.k - k : kDotBlock, sum);
-    for (uint32_t r = 0; r < kRows && r < rows; ++r)
-      sums[(block * rows + r) * of.columns + column] = sum[r];
+    TREK_UNROLLED
+    for (uint32_t r = 0; r < kRows; ++r)
+      if (r < rows) sums[(block * rows + r) * of.columns + column] = sum[r];
   }
 }
 
