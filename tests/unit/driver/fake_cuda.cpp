@@ -202,6 +202,13 @@ CuResult cuLaunchKernelEx(const LaunchConfig* config, CuFunction, void** argumen
 }
 #endif
 
+CuResult cuTensorMapEncodeTiled(CuTensorMap* map, TensorMapType, uint32_t, void*, const uint64_t*,
+                                const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
+                                int) {
+  *map = {};
+  return called("cuTensorMapEncodeTiled");
+}
+
 CuResult cuStreamBeginCapture_v2(CuStream, int) { return called("cuStreamBeginCapture_v2"); }
 CuResult cuStreamEndCapture(CuStream, CuGraph* graph) { return give("cuStreamEndCapture", graph); }
 CuResult cuGraphDestroy(CuGraph graph) { return take_back("cuGraphDestroy", graph); }
