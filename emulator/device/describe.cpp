@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "emulator/device/element.h"
+#include "emulator/device/matrix_cut.h"
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
 #include "emulator/plan/geometry.h"
@@ -536,6 +537,14 @@ void Describer::describe_matrix() {
   const DType accumulator =
       isa::is_real(element) ? (wide ? DType::f64 : DType::f32) : (wide ? DType::i64 : DType::i32);
   node_.compute = static_cast<uint8_t>(accumulator);
+  if (element == DType::f32 && type(1).dtype == DType::f32) {
+    // Buffers begin at multiples of 16 bytes; lines of a tile, where they are neighbours, and matrices must.
+    const auto aligned = [](int64_t line, int64_t lines, int64_t matrix) {
+      return (line != 1 || lines % 4 == 0) && matrix % 4 == 0;
+    };
+    to.cut = cut_of(to, {aligned(to.a_row, tiles.rows, to.a_matrix),
+                         aligned(to.b_column, tiles.columns, to.b_matrix)});
+  }
   // scale, bias and tail as steps in the accumulator's type, then the conversion, then the chain.
   Draft draft;
   Input main{Input::Kind::main, 0};
@@ -570,6 +579,7 @@ void Describer::describe_matrix() {
   draft.result = main;
   draft.dtype = main_type();
   record_.append(draft, of_.chain, result_type(0).shape, main);
+  to.cut.plain_tail = record_.is_plain(draft, result_type(0).dtype) ? 1 : 0;
   programs({}, {draft}, accumulator);
   node_.fetch[0].narrow = node_.deliver[0].narrow;  // the form of what is staged
 }

@@ -166,6 +166,33 @@ struct Lines {
   uint8_t unused[7];
 };
 
+// How an f32 product divides a part of its tile; see matrix_cut.h. Bytes, but for the bits.
+struct CutSide {
+  uint32_t step;   // in memory, from a row of its panels to the next; a row is a line or a k
+  uint32_t group;  // in memory, from a block of k to the next
+  uint32_t pitch;  // in a panel, from a row to the next
+  uint32_t bytes;  // from the panel of a group to the next
+  uint32_t first;  // of the panels in a stage
+  uint8_t row_bits;     // rows of a panel, 1 << row_bits
+  uint8_t copies_bits;  // copies of a row
+  uint8_t unit_bits;    // elements of a copy: 0 or 2
+  uint8_t by_line;      // rows are lines: k are neighbours in memory
+  uint32_t unused[2];
+};
+struct Cut {
+  CutSide left;
+  CutSide right;
+  uint32_t stage;       // of the panels of a stage
+  uint32_t sums;        // where in shared memory lanes give sums to others
+  uint16_t groups;      // blocks of k at once
+  uint8_t patch;        // outputs of a lane, 4 x 4 or 8 x 8; kLargePatch; 0: the product is not one of these
+  uint8_t row_bits;     // rows of the part, 1 << row_bits
+  uint8_t column_bits;  // columns
+  uint8_t depth;        // k of a stage
+  uint8_t ahead;        // stages in shared memory
+  uint8_t plain_tail;   // the deliver program is one that matrix_f32.h has in registers
+};
+
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
   int64_t m;
@@ -185,6 +212,7 @@ struct Matrix {
   Map b_batch;
   Map result_rows;  // from batch × m + row, of elements
   Map result_columns;
+  alignas(16) Cut cut;
 };
 
 // Moves: what each reads is said in move.h.
@@ -261,8 +289,9 @@ struct alignas(16) Node {
   }
 };
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
+static_assert(sizeof(CutSide) == 32 && sizeof(Cut) == 80);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
-static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 120 && sizeof(Move) == 48);
-static_assert(sizeof(Node) == 304 && alignof(Node) == 16);
+static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 208 && sizeof(Move) == 48);
+static_assert(sizeof(Node) == 400 && alignof(Node) == 16);
 
 }  // namespace trek::device

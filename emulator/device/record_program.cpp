@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "emulator/device/element.h"
+#include "emulator/device/matrix_cut.h"
 #include "emulator/device/record.h"
 #include "isa/convert.h"
 
@@ -135,6 +136,33 @@ bool Record::fits_narrow(const Draft& draft, DType main) const {
   }
   if (is_wide(input_type(draft, draft.result, main))) return false;
   return slots_of(draft, true, nullptr, nullptr) <= static_cast<int>(kNarrowSlots);
+}
+
+bool Record::is_plain(const Draft& draft, DType result) const {
+  const auto is_computed = [](Opcode opcode) {
+    switch (opcode) {
+#define TREK_CASE(Id, expression) case Opcode::Id:
+      TREK_F32_TAILS(TREK_CASE)
+#undef TREK_CASE
+      return true;
+      default:
+        return false;
+    }
+  };
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    const Draft::Step& step = draft.steps[s];
+    if (step.from != DType::f32 || step.to != DType::f32 || !is_computed(step.opcode)) return false;
+    for (Input input : step.inputs) {
+      if (input.kind == Input::Kind::none) continue;
+      if (input_type(draft, input, DType::f32) != DType::f32) return false;
+      if (input.kind == Input::Kind::step && input.index + 1 != s) return false;
+    }
+  }
+  const Input last = draft.result;
+  return result == DType::f32 &&
+         (draft.steps.empty()
+              ? last.kind == Input::Kind::main
+              : last.kind == Input::Kind::step && last.index + 1 == draft.steps.size());
 }
 
 Program Record::program(const Draft& draft, bool narrow) {
