@@ -95,11 +95,17 @@ struct InstructionCounters {
   uint64_t flops = 0;
   uint64_t bytes = 0;
 };
+// What load() did, in order, and how long each took.
+struct LoadPhase {
+  std::string_view name;
+  uint64_t nanoseconds = 0;
+};
 struct Counters {
   uint64_t instructions = 0;                         // dynamic, since load
   uint64_t nanoseconds = 0;                          // in run(), since load
   uint64_t memory_bytes = 0;                         // tensors and registers, at most at one time
   std::vector<InstructionCounters> per_instruction;  // executed ones, in program order
+  std::vector<LoadPhase> load;                       // empty where an engine does not say
 };
 
 class Program {

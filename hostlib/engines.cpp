@@ -11,13 +11,24 @@ namespace trek {
 namespace {
 
 struct Registered {
+  std::string_view name;
   EngineStatus (*status)();
-  std::unique_ptr<Engine> (*make)();
+  std::unique_ptr<Engine> (*make)(std::string& why);  // null where it cannot run here
 };
+
+std::unique_ptr<Engine> make_ref(std::string& why) {
+  const EngineStatus status = ref_engine_status();
+  if (status.available) return make_ref_engine();
+  why = status.detail;
+  return nullptr;
+}
+
+std::unique_ptr<Engine> make_resident_host(std::string&) { return make_resident_host_engine(); }
+
 constexpr std::array<Registered, 3> kEngines = {{
-    {ref_engine_status, make_ref_engine},
-    {resident_engine_status, make_resident_engine},
-    {resident_host_engine_status, make_resident_host_engine},
+    {"ref", ref_engine_status, make_ref},
+    {"resident", resident_engine_status, make_resident_engine},
+    {"resident-host", resident_host_engine_status, make_resident_host},
 }};
 
 }  // namespace
@@ -30,15 +41,16 @@ std::vector<EngineStatus> engines() {
 }
 
 std::unique_ptr<Engine> make_engine(std::string_view name, std::string& why) {
-  std::string available;
+  // Others are asked only where this one is not to be had: a GPU takes a while to answer.
+  why = fmt::format("no engine is named '{}'", name);
   for (const Registered& engine : kEngines) {
-    const EngineStatus status = engine.status();
-    if (status.name == name && status.available) return engine.make();
-    if (status.name == name)
-      why = fmt::format("the engine '{}' cannot run here: {}", name, status.detail);
-    if (status.available) available += (available.empty() ? "" : ", ") + status.name;
+    if (engine.name != name) continue;
+    if (auto made = engine.make(why)) return made;
+    why = fmt::format("the engine '{}' cannot run here: {}", name, why);
   }
-  if (why.empty()) why = fmt::format("no engine is named '{}'", name);
+  std::string available;
+  for (const EngineStatus& status : engines())
+    if (status.available) available += (available.empty() ? "" : ", ") + status.name;
   why += fmt::format("; available here: {}", available.empty() ? "none" : available);
   return nullptr;
 }

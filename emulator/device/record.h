@@ -85,6 +85,10 @@ class Record {
   int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
                std::map<uint32_t, int>* of_loads) const;
   uint32_t add(const Scalar& scalar);
+  bool is_magic(Map map) const;
+  bool keeps_fours(Map map) const;
+  bool is_flat(const Program& program) const;
+  bool is_quick() const;
 
   const plan::Plan& plan_;
   const plan::Node& of_;

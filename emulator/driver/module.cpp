@@ -53,6 +53,20 @@ Result<Module> Module::load(const Context& context, std::string_view name, std::
   return module;
 }
 
+Result<Module> Module::load(const Context& context, const FatBinary& binary) {
+  const auto images = binary.images_for(context.device());
+  if (!images) return images.error();
+  // A driver older than the assembler refuses cubins; then it may still compile the PTX behind them.
+  Result<Module> module = Error{};
+  for (const Image* image : *images) {
+    module = load(context, fmt::format("{} ({})", binary.name, image->text()), image->bytes());
+    if (!module) continue;
+    module->image_ = image;
+    break;
+  }
+  return module;
+}
+
 Result<Kernel> Module::kernel(const std::string& name) const {
   const CudaApi& api = *api_;
   Kernel kernel;

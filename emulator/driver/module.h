@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/driver/fat_binary.h"
 #include "emulator/driver/stream.h"
 
 namespace trek::driver {
@@ -64,7 +65,11 @@ class Module {
   // `image` is PTX text or a cubin; `name` is what errors call it. PTX is compiled here, and the
   // compiler's log is part of the error.
   static Result<Module> load(const Context& context, std::string_view name, std::string_view image);
+  // The best image of `binary` that this device and its driver take.
+  static Result<Module> load(const Context& context, const FatBinary& binary);
 
+  // Of a fat binary, the image that was loaded; else null.
+  const Image* image() const { return image_; }
   Result<Kernel> kernel(const std::string& name) const;
   Result<Global> global(const std::string& name) const;
 
@@ -72,6 +77,7 @@ class Module {
   Owned<CuModule, &CudaApi::module_unload> handle_;
   std::shared_ptr<const CudaApi> api_;
   std::string name_;
+  const Image* image_ = nullptr;
 };
 
 }  // namespace trek::driver

@@ -4,25 +4,34 @@
 
 #include <fmt/format.h>
 
-#include "emulator/driver/cuda.h"
-
 namespace trek::driver {
 
-GpuSupport describe_gpu_support() {
+std::string device_line(const DeviceInfo& device, const Cuda& cuda) {
+  return fmt::format("device {}: {}, driver for CUDA {}", device.ordinal, device.text(),
+                     cuda.version().text());
+}
+
+GpuSupport describe_gpu_support(const Judge& judge) {
   const Result<Cuda> cuda = Cuda::load();
   if (!cuda) return {false, {cuda.error().text()}};
   const Result<std::vector<DeviceInfo>> devices = cuda->devices();
   if (!devices) return {false, {devices.error().text()}};
   GpuSupport support;
   for (const DeviceInfo& device : *devices) {
-    if (device.supported()) {
-      support.available = true;
-      support.lines.push_back(fmt::format("device {}: {}, driver for CUDA {}", device.ordinal,
-                                          device.text(), cuda->version().text()));
-    } else {
-      support.lines.push_back(
-          fmt::format("device {}: refused: {}", device.ordinal, device.refusal()));
+    const auto refuse = [&](const std::string& why) {
+      support.lines.push_back(fmt::format("device {}: refused: {}", device.ordinal, why));
+    };
+    if (!device.supported()) {
+      refuse(device.refusal());
+      continue;
     }
+    const Result<std::string> words = judge ? judge(device) : std::string();
+    if (!words) {
+      refuse(words.error().text());
+      continue;
+    }
+    support.available = true;
+    support.lines.push_back(device_line(device, *cuda) + (words->empty() ? "" : ", ") + *words);
   }
   return support;
 }

@@ -1,6 +1,7 @@
 #include "emulator/measure/ceiling_bench.h"
 
 #include <fmt/format.h>
+#include <generated/ceilings.h>
 
 namespace trek::measure {
 
@@ -9,10 +10,6 @@ using driver::GemmType;
 using driver::Kernel;
 
 namespace {
-
-constexpr char kPtx[] = {
-#include <generated/ceilings.ptx.inc>
-};
 
 std::string fill_kernel(GemmType type) {
   switch (type) {
@@ -31,17 +28,13 @@ std::string fill_kernel(GemmType type) {
 
 Result<CeilingBench> CeilingBench::create(const driver::Context& context,
                                           const CeilingOptions& options) {
-  if (sizeof kPtx == 1) {
-    return Error{"this build has no device code", "",
-                 "clang++-19 was not installed when it was configured"};
-  }
   CeilingBench bench(context);
   bench.options_ = &options;
   Result<driver::Stream> stream = driver::Stream::create(context);
   if (!stream) return stream.error();
   Result<GpuClock> clock = GpuClock::create(context);
   if (!clock) return clock.error();
-  Result<driver::Module> module = driver::Module::load(context, "ceilings.ptx", kPtx);
+  Result<driver::Module> module = driver::Module::load(context, fat_binaries::ceilings);
   if (!module) return module.error();
   bench.stream_ = stream.take();
   bench.clock_ = clock.take();

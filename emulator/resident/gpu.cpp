@@ -1,7 +1,6 @@
 // A GPU as a machine: the Driver API, and the persistent kernel.
-#include <cstring>
-
 #include <fmt/format.h>
+#include <generated/resident.h>
 
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
@@ -14,11 +13,7 @@ namespace {
 using driver::Result;
 using driver::Status;
 
-constexpr unsigned char kPtx[] = {
-#include <generated/resident.ptx.inc>
-};
-
-constexpr uint32_t kFixedBytes = (sizeof(Shared) + 127) / 128 * 128;
+constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::kSharedBytes;
 
 class Gpu : public Machine {
  public:
@@ -30,7 +25,6 @@ class Gpu : public Machine {
         module_(std::move(module)),
         kernel_(std::move(kernel)) {}
 
-  Status prepare() const;
   std::string name() const override { return context_.device().name; }
   int processors() const override { return context_.device().multiprocessors; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
@@ -39,7 +33,8 @@ class Gpu : public Machine {
   Result<Memory> allocate_shared(uint64_t bytes) const override;
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
-  Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const override;
+  Status zero(uint64_t address, uint64_t bytes) const override;
+  Status start(const Launch& launch) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
@@ -52,23 +47,6 @@ class Gpu : public Machine {
   driver::Module module_;
   driver::Kernel kernel_;
 };
-
-Status Gpu::prepare() const {
-  const driver::DeviceInfo& device = context_.device();
-  const uint32_t bytes = kFixedBytes + device::kSharedBytes;
-  constexpr const char* kDoing = "preparing the resident emulator";
-  if (bytes > device.shared_bytes_per_block)
-    return driver::Error{kDoing, "",
-                         fmt::format("a block needs {} bytes of shared memory, {} has {}", bytes,
-                                     device.name, device.shared_bytes_per_block)};
-  if (Status status = kernel_.allow_shared_bytes(bytes); !status) return status.error();
-  auto blocks = kernel_.resident_blocks(kThreads, bytes);
-  if (!blocks) return blocks.error();
-  if (*blocks < 1)
-    return driver::Error{kDoing, "",
-                         fmt::format("no block of it fits a multiprocessor of {}", device.name)};
-  return driver::Done{};
-}
 
 Result<uint64_t> Gpu::free_memory() const {
   if (Status status = context_.make_current(); !status) return status.error();
@@ -120,43 +98,63 @@ Status Gpu::poke(uint64_t address, uint64_t value) const {
   return status ? side_.synchronize() : std::move(status);
 }
 
-Status Gpu::start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const {
+Status Gpu::zero(uint64_t address, uint64_t bytes) const {
+  if (bytes == 0) return driver::Done{};
   if (Status status = context_.make_current(); !status) return status.error();
-  if (Status status = api().check(api().memset_bytes(zero, 0, zero_bytes, stream_.handle()),
-                                  fmt::format("zeroing counters on {}", name()));
-      !status)
-    return status.error();
+  return api().check(api().memset_bytes(address, 0, bytes, stream_.handle()),
+                     fmt::format("zeroing {} bytes on {}", bytes, name()));
+}
+
+Status Gpu::start(const Launch& launch) const {
+  if (Status status = context_.make_current(); !status) return status.error();
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
   shape.block = {kThreads, 1, 1};
-  shape.shared_bytes = kFixedBytes + device::kSharedBytes;
+  shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
   return kernel_.launch(stream_, shape, launch);
 }
 
+// A block with all the shared memory that it needs.
+Status allow_blocks(const driver::Kernel& kernel, const driver::DeviceInfo& device) {
+  if (Status status = kernel.allow_shared_bytes(kSharedBytes); !status) return status.error();
+  auto blocks = kernel.resident_blocks(kThreads, kSharedBytes);
+  if (!blocks) return blocks.error();
+  if (*blocks >= 1) return driver::Done{};
+  return driver::Error{"preparing the resident emulator", "",
+                       fmt::format("no block of it fits a multiprocessor of {}", device.name)};
+}
+
 }  // namespace
 
-Result<std::shared_ptr<const Machine>> open_gpu(int ordinal) {
-  auto cuda = driver::Cuda::load();
-  if (!cuda) return cuda.error();
-  auto context = driver::Context::open(*cuda, ordinal);
+Result<std::string> gpu_level(const driver::DeviceInfo& device) {
+  if (kSharedBytes > device.shared_bytes_per_block)
+    return driver::Error{"", "",
+                         fmt::format("a block of the resident emulator needs {} bytes of shared "
+                                     "memory, {} has {}",
+                                     kSharedBytes, device.name, device.shared_bytes_per_block)};
+  auto images = fat_binaries::resident.images_for(device);
+  if (!images) return images.error();
+  return images->front()->text();
+}
+
+Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
+                                                Phases& phases) {
+  auto context = driver::Context::open(cuda, ordinal);
   if (!context) return context.error();
   auto stream = driver::Stream::create(*context);
   if (!stream) return stream.error();
   auto side = driver::Stream::create(*context);
   if (!side) return side.error();
-  if (sizeof kPtx <= 1)
-    return driver::Error{"loading the resident emulator", "",
-                         "this build has no device code: clang-19 was missing"};
-  const std::string_view ptx(reinterpret_cast<const char*>(kPtx), sizeof kPtx);
-  auto module = driver::Module::load(*context, "the resident emulator", ptx);
+  phases.end("context");
+  auto module = driver::Module::load(*context, fat_binaries::resident);
   if (!module) return module.error();
   auto kernel = module->kernel("resident");
   if (!kernel) return kernel.error();
-  auto gpu = std::make_shared<Gpu>(context.take(), stream.take(), side.take(), module.take(),
-                                   kernel.take());
-  if (Status status = gpu->prepare(); !status) return status.error();
-  return std::shared_ptr<const Machine>(std::move(gpu));
+  if (Status status = allow_blocks(*kernel, context->device()); !status) return status.error();
+  phases.end("kernel");
+  return std::shared_ptr<const Machine>(std::make_shared<Gpu>(
+      context.take(), stream.take(), side.take(), module.take(), kernel.take()));
 }
 
 }  // namespace trek::resident

@@ -84,11 +84,10 @@ Status Executable::upload() {
   auto state = machine_->allocate(places_.bytes);
   if (!state) return state.error();
   state_ = state.take();
-  const std::vector<std::byte> none(8 * image_.streams.size() + 8);
-  auto taken = machine_->allocate(none.size());
+  auto taken = machine_->allocate(8 * image_.streams.size() + 8);
   if (!taken) return taken.error();
   streams_taken_ = taken.take();
-  if (Status status = machine_->upload(streams_taken_.address, none); !status)
+  if (Status status = machine_->zero(streams_taken_.address, streams_taken_.bytes); !status)
     return status.error();
   if (image_.regions > kSharedRegions) {
     auto regions = machine_->allocate(processors * image_.regions * sizeof(RegionState));
@@ -195,8 +194,8 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
   launch_.limit = options.instruction_limit;
   launch_.profile =
       options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
-  if (Status status = machine_->start(launch_, state_.address, places_.bytes); !status)
-    return status.error();
+  if (Status status = machine_->zero(state_.address, places_.bytes); !status) return status.error();
+  if (Status status = machine_->start(launch_); !status) return status.error();
   Ended ended;
   if (Status status = serve(options, ended.dump); !status) return status.error();
 

@@ -7,8 +7,9 @@
 #include <span>
 #include <string>
 
-#include "emulator/driver/error.h"
+#include "emulator/driver/cuda.h"
 #include "emulator/resident/mailbox.h"
+#include "emulator/resident/phases.h"
 
 namespace trek::resident {
 
@@ -35,16 +36,22 @@ class Machine {
   virtual driver::Status upload(uint64_t address, std::span<const std::byte> from) const = 0;
   virtual driver::Status download(uint64_t address, std::span<std::byte> to) const = 0;
 
-  // Zeroes a range and starts a launch, which is over when is_done().
-  virtual driver::Status start(const Launch& launch, uint64_t zero, uint64_t zero_bytes) const = 0;
+  // Zeroes a range before what comes next: a launch, an upload or a download.
+  virtual driver::Status zero(uint64_t address, uint64_t bytes) const = 0;
+  // Starts a launch, which is over when is_done().
+  virtual driver::Status start(const Launch& launch) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
   // While a launch runs: reads what it writes, and writes a word that it reads.
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
   virtual driver::Status poke(uint64_t address, uint64_t value) const = 0;
 };
 
-// A GPU with the kernel that suits it loaded.
-driver::Result<std::shared_ptr<const Machine>> open_gpu(int ordinal);
+// The best level of the kernel for a device that Trek supports, "level sm_90a, cubin for sm_90a", or why the
+// resident emulator does not run on it.
+driver::Result<std::string> gpu_level(const driver::DeviceInfo& device);
+// A GPU with the kernel loaded; notes the phases `context` and `kernel`.
+driver::Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
+                                                        Phases& phases);
 // A thread of this computer for each processor, and blocks of one thread: the same queues, units and
 // mailbox without a GPU, for tests and for debugging.
 std::shared_ptr<const Machine> open_host(int processors);

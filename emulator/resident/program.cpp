@@ -35,8 +35,11 @@ Problems device_problem(const driver::Error& error) {
 class ResidentProgram : public Program {
  public:
   ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
-                  const LoadOptions& options)
-      : machine_(std::move(machine)), module_(module), seed_(options.seed) {}
+                  const LoadOptions& options, Phases phases)
+      : machine_(std::move(machine)),
+        module_(module),
+        seed_(options.seed),
+        phases_(std::move(phases)) {}
 
   Problems initialise(const LoadOptions& options);
 
@@ -52,9 +55,12 @@ class ResidentProgram : public Program {
   // A linked function, and what it became on the device.
   struct Part {
     plan::Plan plan;
+    Image image;  // until it is there
     std::unique_ptr<Executable> executable;
   };
   Problems link_part(Part& part, bool initialisers, uint64_t memory);
+  Problems make_executables();
+  Problems run_initialisers();
   Problems place_tensor(uint32_t tensor, const LoadOptions& options);
   Problems write(uint32_t tensor, std::span<const std::byte> bytes);
   RunResult result_of(const Part& part, const Ended& ended) const;
@@ -71,7 +77,8 @@ class ResidentProgram : public Program {
   std::shared_ptr<const Machine> machine_;
   const Module& module_;
   uint64_t seed_;
-  Part init_;
+  Phases phases_;  // of loading
+  Part init_;      // without an executable where there is nothing to do
   Part main_;
   Memory arena_;
   std::vector<std::byte> read_;  // what read() gave last
@@ -96,9 +103,18 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
     return {problem(ErrorCode::ShapeLimit,
                     fmt::format("the program needs {} bytes of device memory, of {} to be had",
                                 image->arena_bytes, memory))};
-  auto executable = Executable::create(machine_, part.plan, std::move(*image));
-  if (!executable) return device_problem(executable.error());
-  part.executable = executable.take();
+  part.image = std::move(*image);
+  return {};
+}
+
+Problems ResidentProgram::make_executables() {
+  for (Part* part : {&init_, &main_}) {
+    if (part == &init_ && part->plan.tasks.empty()) continue;
+    auto executable = Executable::create(machine_, part->plan, std::move(part->image));
+    if (!executable) return device_problem(executable.error());
+    part->executable = executable.take();
+  }
+  phases_.end("plan");
   return {};
 }
 
@@ -110,12 +126,14 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
     Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory);
     if (!problems.empty()) return problems;
   }
-  const uint64_t bytes =
-      std::max(init_.executable->image().arena_bytes, main_.executable->image().arena_bytes);
+  phases_.end("link");
+  const uint64_t bytes = std::max(init_.image.arena_bytes, main_.image.arena_bytes);
+  if (Problems problems = make_executables(); !problems.empty()) return problems;
   // Copies in words of 16 bytes may read a few bytes more than a tensor has.
   auto arena = machine_->allocate(bytes + 256);
   if (!arena) return device_problem(arena.error());
   arena_ = arena.take();
+  phases_.end("memory");
   counters_.memory_bytes = bytes;
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role == Role::stream) continue;
@@ -124,6 +142,15 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   }
   for (uint32_t param = 0; param < module_.params.size(); ++param)
     set(param, module_.constants[module_.params[param].value].bits);
+  phases_.end("data");
+  Problems problems = run_initialisers();
+  phases_.end("initialisers");
+  counters_.load = phases_.list();
+  return problems;
+}
+
+Problems ResidentProgram::run_initialisers() {
+  if (init_.executable == nullptr) return {};
   auto ended = init_.executable->run(arena_, seed_, {});
   if (!ended) return device_problem(ended.error());
   if (ended->ending == Ending::done) return {};
@@ -295,9 +322,10 @@ std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {
 }  // namespace
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
-                                                   const Module& module,
-                                                   const LoadOptions& options) {
-  auto program = std::make_unique<ResidentProgram>(std::move(machine), module, options);
+                                                   const Module& module, const LoadOptions& options,
+                                                   Phases phases) {
+  auto program =
+      std::make_unique<ResidentProgram>(std::move(machine), module, options, std::move(phases));
   Problems problems = program->initialise(options);
   if (!problems.empty()) return problems;
   return std::unique_ptr<Program>(std::move(program));

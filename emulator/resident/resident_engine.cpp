@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ class HostEngine : public Engine {
   std::string description() const override { return resident_host_engine_status().detail; }
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
-    return resident::load_program(machine_, module, options);
+    return resident::load_program(machine_, module, options, {});
   }
 
  private:
@@ -33,13 +34,21 @@ class HostEngine : public Engine {
 
 class ResidentEngine : public Engine {
  public:
+  ResidentEngine(driver::Cuda cuda, int ordinal, std::string description, resident::Phases phases)
+      : cuda_(std::move(cuda)),
+        ordinal_(ordinal),
+        description_(std::move(description)),
+        phases_(std::move(phases)) {}
+
   std::string_view name() const override { return "resident"; }
-  std::string description() const override { return resident_engine_status().detail; }
+  std::string description() const override { return description_; }
 
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
+    resident::Phases phases = std::exchange(phases_, {});
+    phases.begin();
     if (machine_ == nullptr) {
-      auto machine = resident::open_gpu(device_ordinal());
+      auto machine = resident::open_gpu(cuda_, ordinal_, phases);
       if (!machine) {
         isa::Problem problem;
         problem.code = isa::ErrorCode::UnknownInstruction;
@@ -48,19 +57,33 @@ class ResidentEngine : public Engine {
       }
       machine_ = machine.take();
     }
-    return resident::load_program(machine_, module, options);
+    return resident::load_program(machine_, module, options, std::move(phases));
   }
 
  private:
+  driver::Cuda cuda_;
+  int ordinal_;
+  std::string description_;
+  resident::Phases phases_;  // until the first load
   std::shared_ptr<const resident::Machine> machine_;
 };
+
+// The device's line, or why the emulator does not run on it.
+driver::Result<std::string> describe(const driver::Cuda& cuda, int ordinal) {
+  const auto device = cuda.device(ordinal);
+  if (!device) return device.error();
+  if (!device->supported()) return driver::Error{"", "", device->refusal()};
+  const auto level = resident::gpu_level(*device);
+  if (!level) return level.error();
+  return driver::device_line(*device, cuda) + ", " + *level;
+}
 
 }  // namespace
 
 EngineStatus resident_engine_status() {
   EngineStatus status;
   status.name = "resident";
-  const driver::GpuSupport support = driver::describe_gpu_support();
+  const driver::GpuSupport support = driver::describe_gpu_support(resident::gpu_level);
   status.available = support.available;
   for (const std::string& line : support.lines)
     status.detail += (status.detail.empty() ? "" : "; ") + line;
@@ -75,6 +98,22 @@ EngineStatus resident_host_engine_status() {
 
 std::unique_ptr<Engine> make_resident_host_engine() { return std::make_unique<HostEngine>(); }
 
-std::unique_ptr<Engine> make_resident_engine() { return std::make_unique<ResidentEngine>(); }
+std::unique_ptr<Engine> make_resident_engine(std::string& why) {
+  resident::Phases phases;
+  auto cuda = driver::Cuda::load();
+  if (!cuda) {
+    why = cuda.error().text();
+    return nullptr;
+  }
+  const int ordinal = device_ordinal();
+  auto description = describe(*cuda, ordinal);
+  if (!description) {
+    why = description.error().text();
+    return nullptr;
+  }
+  phases.end("driver");
+  return std::make_unique<ResidentEngine>(cuda.take(), ordinal, description.take(),
+                                          std::move(phases));
+}
 
 }  // namespace trek

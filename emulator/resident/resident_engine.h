@@ -10,9 +10,8 @@ namespace trek {
 // Whether there is a GPU that it runs on, and which, or what is missing.
 EngineStatus resident_engine_status();
 
-// On the first device, or number $TREK_DEVICE. Its load() fails with one problem where
-// resident_engine_status() says that it is not available.
-std::unique_ptr<Engine> make_resident_engine();
+// On the first device, or number $TREK_DEVICE. Null where it does not run there, and then `why` says so.
+std::unique_ptr<Engine> make_resident_engine(std::string& why);
 
 // The same queues, units and mailbox executed by CPU threads: slow, always there.
 EngineStatus resident_host_engine_status();

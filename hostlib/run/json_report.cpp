@@ -114,9 +114,12 @@ Json digests_json(Session& session) {
 }
 
 Json counters_json(const Counters& counters) {
+  Json load = Json::object();  // nanoseconds of each phase, in order
+  for (const LoadPhase& phase : counters.load) load[std::string(phase.name)] = phase.nanoseconds;
   return {{"instructions", counters.instructions},
           {"nanoseconds", counters.nanoseconds},
-          {"memory_bytes", counters.memory_bytes}};
+          {"memory_bytes", counters.memory_bytes},
+          {"load", load}};
 }
 
 Json profile_json(const Module& module, const Counters& counters) {

@@ -21,6 +21,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <generated/semantics_kernels.h>
 
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
@@ -48,10 +49,6 @@ constexpr int kDifference = 2;
 constexpr int kDeviceFailed = 3;
 constexpr int kNotWritten = 5;
 constexpr int kSkipped = 77;
-
-constexpr char kPtx[] = {
-#include <generated/semantics_kernels.ptx.inc>
-};
 
 constexpr uint64_t kBlockInputs = uint64_t{1} << 20;  // semantics_inputs.h's kBlock
 
@@ -86,7 +83,7 @@ class Device {
     if (!context) return context.error();
     Result<Stream> stream = Stream::create(*context);
     if (!stream) return stream.error();
-    Result<Module> module = Module::load(*context, "semantics_kernels.ptx", kPtx);
+    Result<Module> module = Module::load(*context, fat_binaries::semantics_kernels);
     if (!module) return module.error();
     return Device(*context, stream.take(), module.take(), cuda->version().text());
   }
@@ -298,7 +295,7 @@ int run(int argc, const char* const* argv) {
     fmt::print("trek-skipped: this processor has no AVX2 and FMA\n");
     return kSkipped;
   }
-  if (sizeof kPtx == 1) {
+  if (fat_binaries::semantics_kernels.images.empty()) {
     fmt::print("trek-skipped: this build has no device code (clang++-19 was not installed)\n");
     return kSkipped;
   }

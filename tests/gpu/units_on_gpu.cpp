@@ -7,9 +7,10 @@
 #include <memory>
 
 #include <catch2/catch.hpp>
+#include <generated/units_kernel.h>
+#include <generated/units_kernel_core.h>
 
 #include "emulator/device/describe.h"
-#include "emulator/device/probe.h"
 #include "emulator/driver/context.h"
 #include "emulator/driver/cuda.h"
 #include "emulator/driver/memory.h"
@@ -32,7 +33,7 @@ void must(const driver::Status& status) {
   if (!status) FAIL(status.error().text());
 }
 
-// What kernel_probe.cu takes.
+// What units_kernel.cu takes.
 struct ProbeTask {
   CuDevicePointer node;
   int64_t first;
@@ -50,10 +51,10 @@ class Gpu {
       : cuda_(must(driver::Cuda::load())),
         context_(must(driver::Context::open(cuda_, 0))),
         stream_(must(driver::Stream::create(context_))),
-        full_(must(driver::Module::load(context_, "kernel_probe", probe_ptx()))),
-        core_(must(driver::Module::load(context_, "kernel_probe_core", probe_core_ptx()))),
-        full_kernel_(must(full_.kernel("trek_probe"))),
-        core_kernel_(must(core_.kernel("trek_probe"))) {
+        full_(must(driver::Module::load(context_, fat_binaries::units_kernel))),
+        core_(must(driver::Module::load(context_, fat_binaries::units_kernel_core))),
+        full_kernel_(must(full_.kernel("execute_tasks"))),
+        core_kernel_(must(core_.kernel("execute_tasks"))) {
     must(full_kernel_.allow_shared_bytes(kSharedBytes));
     must(core_kernel_.allow_shared_bytes(kSharedBytes));
     for (const auto* kernel : {&full_kernel_, &core_kernel_})

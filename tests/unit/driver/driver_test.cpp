@@ -117,6 +117,19 @@ TEST_CASE("usable and refused devices are described, the refused one with its re
   CHECK(support.lines[1].ends_with("driver for CUDA 13.0"));
 }
 
+TEST_CASE("a device that an engine does not run on is refused in the engine's words") {
+  const Fake fake;
+  fake->devices = {{"New Card", 8, 0}, {"Newer Card", 9, 0}};
+  const GpuSupport support = describe_gpu_support([](const DeviceInfo& device) {
+    return device.capability.major == 9 ? Result<std::string>("level sm_90a")
+                                        : Result<std::string>(Error{"", "", "too small"});
+  });
+  CHECK(support.available);
+  REQUIRE(support.lines.size() == 2);
+  CHECK(support.lines[0] == "device 0: refused: too small");
+  CHECK(support.lines[1].ends_with("driver for CUDA 13.0, level sm_90a"));
+}
+
 TEST_CASE("only old devices make the GPU engines unavailable") {
   const Fake fake;
   fake->devices = {{"Old Card", 7, 5}};
@@ -236,6 +249,29 @@ TEST_CASE("a module that does not load shows the compiler's log") {
     CHECK(module.error().text() ==
           "loading module resident.ptx on device 0: CUDA_ERROR_FAKE: as the test wanted\n"
           "ptxas fatal: no such thing");
+  }
+  fake.require_balanced();
+}
+
+TEST_CASE("a cubin that the driver refuses gives way to the PTX behind it") {
+  const Fake fake;
+  {
+    const char cubin[] = "cubin";
+    const char ptx[] = "ptx";
+    const std::vector<Image> images = {{"sm_80", "sm_90", Image::cubin, cubin, cubin + 5},
+                                       {"sm_80", "sm_80", Image::ptx, ptx, ptx + 3}};
+    const FatBinary binary = {"kernels", images};
+    const Context context = open_context();
+    const Module module = require(Module::load(context, binary));
+    CHECK(module.image() == images.data());
+    fake->refused_image = "cubin";
+    const Module compiled = require(Module::load(context, binary));
+    CHECK(compiled.image() == &images[1]);
+    fake->failures["cuModuleLoadDataEx"] = 218;
+    CHECK(Module::load(context, binary)
+              .error()
+              .text()
+              .starts_with("loading module kernels (level sm_80, PTX) on device 0: "));
   }
   fake.require_balanced();
 }

@@ -159,8 +159,10 @@ CuResult cuMemsetD32Async(CuDevicePointer to, unsigned value, size_t count, CuSt
   return called("cuMemsetD32Async");
 }
 
-CuResult cuModuleLoadDataEx(CuModule* module, const void*, unsigned count, JitOption* options,
+CuResult cuModuleLoadDataEx(CuModule* module, const void* image, unsigned count, JitOption* options,
                             void** values) {
+  if (!state().refused_image.empty() && static_cast<const char*>(image) == state().refused_image)
+    return 209;
   for (unsigned i = 0; i < count; ++i) {
     if (options[i] == JitOption::error_log_buffer && !state().compiler_log.empty()) {
       std::strcpy(static_cast<char*>(values[i]), state().compiler_log.c_str());

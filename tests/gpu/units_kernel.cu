@@ -1,5 +1,4 @@
-// The union of all units as one kernel: what the build compiles for every level and ptxas checks for
-// registers and spills. No one launches it.
+// All units as a kernel that executes tasks one after the other, without the resident emulator around them.
 #include "emulator/device/execute.h"
 
 namespace trek::device {
@@ -10,7 +9,7 @@ struct ProbeTask {
   int64_t count;
 };
 
-extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void trek_probe(
+extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void execute_tasks(
     const ProbeTask* tasks, uint32_t count, Environment environment, Fault* faults) {
   extern __attribute__((shared)) std::byte shared[];
   __attribute__((shared)) static Fault fault;
@@ -18,7 +17,10 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void t
   if (thread >= kBlockThreads) return;
   const Block block{thread, kBlockThreads, shared, kSharedBytes};
   for (uint32_t t = 0; t < count; ++t) {
+    if (thread == 0) fault = kNoFault;
+    block.sync();
     execute(block, *tasks[t].node, tasks[t].first, tasks[t].count, environment, &fault);
+    block.sync();
     if (thread == 0) faults[t] = fault;
   }
 }
