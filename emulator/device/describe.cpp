@@ -579,7 +579,7 @@ void Describer::describe_matrix() {
   draft.result = main;
   draft.dtype = main_type();
   record_.append(draft, of_.chain, result_type(0).shape, main);
-  to.cut.plain_tail = record_.is_plain(draft, result_type(0).dtype) ? 1 : 0;
+  record_.plain_tail(draft, result_type(0).dtype, shape.n, to.cut);
   programs({}, {draft}, accumulator);
   node_.fetch[0].narrow = node_.deliver[0].narrow;  // the form of what is staged
 }

@@ -30,16 +30,16 @@ inline constexpr uint32_t kLargePatch = 128;
 inline constexpr uint32_t kPart = shared_at::kSlots;
 inline constexpr uint32_t kPartBytes = 256;
 inline constexpr uint32_t kPanels = kPart + kPartBytes;
+inline constexpr uint32_t kBehindPanels = 2 * (kLargeLines + kPad) * 4;  // read ahead, and not used
 
-// The steps of a tail that are computed in registers, of a, b and c in f32.
-#define TREK_F32_TAILS(X)                  \
-  X(Add, semantics::add(a, b))             \
-  X(Sub, semantics::sub(a, b))             \
-  X(Mul, semantics::mul(a, b))             \
-  X(Maximum, semantics::max(a, b))         \
-  X(Relu, semantics::relu(a))              \
-  X(ReluGrad, semantics::relu_grad(a, b))  \
-  X(Fma, semantics::fma(a, b, c))
+// The instructions of tails that are computed in registers, of a and b in f32.
+#define TREK_F32_TAILS(X)         \
+  X(Add, semantics::add(a, b))    \
+  X(Sub, semantics::sub(a, b))    \
+  X(Mul, semantics::mul(a, b))    \
+  X(Maximum, semantics::max(a, b)) \
+  X(Relu, semantics::relu(a))     \
+  X(ReluGrad, semantics::relu_grad(a, b))
 
 }  // namespace matrix_f32
 

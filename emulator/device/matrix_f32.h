@@ -44,6 +44,10 @@ using Float2 = float __attribute__((ext_vector_type(2)));
 template <typename T>
 using InShared = __attribute__((address_space(3))) T;
 TREK_TILE Float4 load_four(uint32_t at) { return *(InShared<const Float4>*)(uintptr_t{at}); }
+// The same, neither sooner nor later.
+TREK_TILE Float4 load_four_now(uint32_t at) {
+  return *(InShared<const volatile Float4>*)(uintptr_t{at});
+}
 TREK_TILE Float2 load_two(uint32_t at) { return *(InShared<const Float2>*)(uintptr_t{at}); }
 TREK_TILE void store_four(uint32_t at, Float4 v) { *(InShared<Float4>*)(uintptr_t{at}) = v; }
 TREK_TILE void store_one(uint32_t at, float v) { *(InShared<float>*)(uintptr_t{at}) = v; }
@@ -77,6 +81,10 @@ TREK_TILE void wait_for_copies(uint32_t pending) {
     asm volatile("cp.async.wait_group 2;" ::: "memory");
 }
 
+// Keeps the compiler from working out a number in another way, or long before it is wanted.
+TREK_TILE void hide(uint32_t& number) { asm volatile("" : "+r"(number)); }
+TREK_TILE void hide(const std::byte*& address) { asm volatile("" : "+l"(address)); }
+
 // One operand of a part: line 0 at k = 0, and the lines that exist.
 struct Side {
   const std::byte* data;
@@ -86,12 +94,10 @@ struct Side {
 // A part of a tile: its first output is at (row, column), among the rows of all batches. It lies at kPart in
 // shared memory, and what is read of it behind a barrier takes no registers until then.
 struct alignas(16) Part {
-  Cut cut;
   Side left;
   Side right;
   int64_t row;
   int64_t column;
-  int64_t k_end;
   uint32_t rows;
   uint32_t columns;
   uint32_t parts;  // of the tile
@@ -99,22 +105,10 @@ struct alignas(16) Part {
 static_assert(sizeof(Part) <= kPartBytes);
 TREK_TILE const Part& part_of(const Task& task) { return *task.shared<const Part>(kPart); }
 
-// Writes `depth` k from k on to a panel, element by element: those behind the last are `behind`.
-TREK_TILE void fill(uint32_t thread, uint32_t threads, const Side& side, const CutSide& cut,
-                    uint32_t width_bits, uint32_t panel, int64_t k, int64_t k_end, float behind) {
-  TREK_ROLLED
-  for (uint32_t i = thread; i < 1u << (cut.row_bits + width_bits); i += threads) {
-    const uint32_t row = i >> width_bits;
-    const uint32_t column = i & ((1u << width_bits) - 1);
-    const int64_t place = k + (cut.by_line != 0 ? column : row);
-    float value = behind;
-    if (place < k_end && (cut.by_line != 0 ? row : column) < side.lines) {
-      const int64_t from = cut.by_line != 0 ? int64_t{row} * cut.step + place * 4
-                                            : place * cut.step + column * 4;
-      value = *reinterpret_cast<const float*>(side.data + from);
-    }
-    store_one(panel + row * cut.pitch + column * 4, value);
-  }
+// What stands behind the last k: 0 on the right, -0 on the left.
+alignas(16) TREK_ON_DEVICE static const float kBehind[8] = {0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f};
+TREK_TILE const std::byte* behind(bool left) {
+  return reinterpret_cast<const std::byte*>(kBehind + (left ? 4 : 0));
 }
 
 // ---- large parts ---------------------------------------------------------------------------------
@@ -127,8 +121,9 @@ inline constexpr uint32_t kStage = 2 * kPanel;
 inline constexpr uint32_t kLastStage = kMostAhead * kStage;  // of one that ends within
 inline constexpr uint32_t kSegments = kPanels + kLastStage + kStage;
 inline constexpr uint32_t kTotals = kSegments + kLargeLines * kLargeLines * 4;
+inline constexpr uint32_t kZeros = kTotals + kLargeLines * kLargeLines * 4;
 static_assert(kSegments % 16 == 0);
-static_assert(kTotals + kLargeLines * kLargeLines * 4 <= kSharedBytes);
+static_assert(kZeros + 16 <= kSharedBytes);
 
 // Rows of a patch whose segment's sums are in registers; those of the others are in shared memory, which a
 // warp visits every 64 k.
@@ -137,16 +132,17 @@ inline constexpr uint32_t kRowsInRegisters = TREK_ROWS;
 // What a thread copies of one operand for each kStep k.
 struct Copier {
   const std::byte* from;
-  uint32_t to;       // in the panel
-  uint32_t apart;    // bytes from one of its copies to the next in memory
-  uint32_t to_apart; // in the panel
-  uint32_t advance;  // in memory from one kStep k to the next
-  uint32_t count;    // copies that are inside, of 4; of fours 1 or 0
+  uint32_t to;        // in the panel
+  uint32_t apart;     // bytes from one of its copies to the next in memory
+  uint32_t to_apart;  // in the panel
+  uint32_t advance;   // in memory from one kStep k to the next
+  uint32_t count;     // copies that are inside, of 4; of fours 1 or 0
+  uint32_t place;     // k of the first among kStep
   bool fours;
 
   TREK_ON_DEVICE Copier(uint32_t thread, const Side& side, const CutSide& cut) {
     uint32_t line = thread / kStep;
-    uint32_t place = thread % kStep;
+    place = thread % kStep;
     fours = cut.by_line == 0 && cut.unit_bits != 0;
     apart = 32 * cut.step;
     to_apart = 32 * 4;
@@ -166,14 +162,32 @@ struct Copier {
   }
   // Copies the next kStep k to a panel.
   TREK_ON_DEVICE void copy(uint32_t panel) {
+    panel += to;
     if (fours) {
-      copy_four(count != 0, panel + to, from);
+      copy_four(count != 0, panel, from);
     } else {
+      const std::byte* at = from;
 #pragma unroll
-      for (uint32_t i = 0; i < 4; ++i)
-        copy_one(i < count, panel + to + i * to_apart, from + uint64_t{i} * apart);
+      for (uint32_t i = 0; i < 4; ++i) {
+        copy_one(i < count, panel, at);
+        panel += to_apart;
+        at += apart;
+        hide(panel);
+        hide(at);
+      }
     }
     from += advance;
+  }
+  // The same where only `there` of the kStep k are before the last.
+  TREK_ON_DEVICE void copy_end(uint32_t panel, uint32_t there, bool left) {
+    const bool one_k = fours || to_apart == 128;  // all its copies are of one k
+    TREK_ROLLED
+    for (uint32_t i = 0; i < (fours ? 1 : 4); ++i) {
+      const bool inside = place + (one_k ? 0 : 2 * i) < there;
+      const std::byte* at = inside ? from + uint64_t{i} * apart : behind(left);
+      copy_four(fours && count != 0, panel + to, at);
+      copy_one(!fours && i < count, panel + to + i * to_apart, at);
+    }
   }
 };
 
@@ -193,28 +207,21 @@ TREK_UNIT_CALL void multiply_large(Task task) {
   const uint32_t left_at = panels + down * 4;
   const uint32_t right_at = panels + kPanel + across * 4;
   const Part& part = part_of(task);
-  const int64_t k_end = part.k_end;
+  const Matrix& of = task.node().matrix;
+  const int64_t k_end = of.k;
   const auto whole = static_cast<uint32_t>(k_end / kStep);
-  const uint32_t steps = whole + (k_end % kStep != 0 ? 1 : 0);
-  if (steps != whole) {
-    const int64_t k = int64_t{whole} * kStep;
-    TREK_ROLLED
-    for (uint32_t i = thread; i < 2 * kStep * kLargeLines; i += kBlockThreads) {
-      const bool is_left = i < kStep * kLargeLines;
-      const Side& side = is_left ? part.left : part.right;
-      const CutSide& cut = is_left ? part.cut.left : part.cut.right;
-      const uint32_t line = i % kLargeLines;
-      const uint32_t place = i / kLargeLines % kStep;
-      float value = is_left ? -0.0f : 0.0f;
-      if (k + place < k_end && line < side.lines)
-        value = *reinterpret_cast<const float*>(
-            side.data + (cut.by_line != 0 ? int64_t{line} * cut.step + (k + place) * 4
-                                          : (k + place) * cut.step + line * 4));
-      store_one(panels + kLastStage + (is_left ? 0 : kPanel) + place * kPitch + line * 4, value);
-    }
+  const auto there = static_cast<uint32_t>(k_end % kStep);
+  const uint32_t steps = whole + (there != 0 ? 1 : 0);
+  Copier of_left(thread, part.left, of.cut.left);
+  Copier of_right(thread, part.right, of.cut.right);
+  if (there != 0) {  // the last k lie apart
+    Copier end_left = of_left;
+    Copier end_right = of_right;
+    end_left.from += uint64_t{whole} * of_left.advance;
+    end_right.from += uint64_t{whole} * of_right.advance;
+    end_left.copy_end(panels + kLastStage, there, true);
+    end_right.copy_end(panels + kLastStage + kPanel, there, false);
   }
-  Copier of_left(thread, part.left, part.cut.left);
-  Copier of_right(thread, part.right, part.cut.right);
 #pragma unroll 1
   for (uint32_t i = 0; i < kMostAhead - 1; ++i) {
     if (i < whole) {
@@ -227,14 +234,29 @@ TREK_UNIT_CALL void multiply_large(Task task) {
   float sum[8][8];
   float segment[kRowsInRegisters == 0 ? 1 : kRowsInRegisters][8];
 #pragma unroll
-  for (uint32_t i = 0; i < 8; ++i)
+  for (uint32_t i = 0; i < kRowsInRegisters; ++i)
 #pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) {
-      sum[i][j] = 0;
-      if (i < kRowsInRegisters) segment[i][j] = 0;
-    }
+    for (uint32_t j = 0; j < 8; ++j) segment[i][j] = -0.0f;  // what is added first stays itself
+#pragma unroll
+  for (uint32_t v = kRowsInRegisters * 2; v < 16; ++v)
+    store_four(address(task, kSegments) + (v * kBlockThreads + thread) * 16,
+               Float4{-0.0f, -0.0f, -0.0f, -0.0f});
+  const uint32_t zeros = address(task, kZeros);
+  store_four(zeros, Float4{0, 0, 0, 0});
   wait_for_copies(kMostAhead - 2);
   task.sync();
+  // Sums begin as fours that are loaded, two rows changed over: so each has a register in the other bank than
+  // its row's element.
+  const auto clear = [&](uint32_t i, uint32_t j) __attribute__((always_inline)) {
+    const Float4 four = load_four_now(zeros);
+#pragma unroll
+    for (uint32_t e = 0; e < 4; ++e) sum[i + (e ^ 1)][j] = four[e];
+  };
+#pragma unroll
+  for (uint32_t j = 0; j < 8; ++j) {
+    clear(0, j);
+    clear(4, j);
+  }
   // The elements of a k are loaded while those of the one before are multiplied.
   Float4 x[2][2];
   Float4 y[2];
@@ -280,48 +302,51 @@ TREK_UNIT_CALL void multiply_large(Task task) {
     }
     const bool last = step + 1 == steps;
     if (step % (kBlock / kStep) != kBlock / kStep - 1 && !last) continue;
-    const bool begins = step % kSegmentSteps < kBlock / kStep;
     const uint32_t segments = address(task, kSegments) + thread * 16;
 #pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) {
+    for (uint32_t i = 0; i < kRowsInRegisters; ++i)
 #pragma unroll
-      for (uint32_t i = 0; i < kRowsInRegisters; ++i)
-        segment[i][j] = begins ? sum[i][j] : segment[i][j] + sum[i][j];
-      // In fours in which a row's register is in the other bank than the row's element.
-#pragma unroll
-      for (uint32_t i = kRowsInRegisters; i < 8; i += 4) {
-        const uint32_t at = segments + (i / 4 * 8 + j) * kBlockThreads * 16;
-        Float4 four = {sum[i + 1][j], sum[i][j], sum[i + 3][j], sum[i + 2][j]};
-        if (!begins) four = load_four(at) + four;
-        store_four(at, four);
+      for (uint32_t j = 0; j < 8; ++j) {
+        segment[i][j] = segment[i][j] + sum[i][j];
+        if (i % 4 == 3) clear(i - 3, j);
       }
+    // Four at a time, or the compiler loads more than there are registers for. In fours in which a row's
+    // register is in the other bank than the row's element.
 #pragma unroll
-      for (uint32_t i = 0; i < 8; ++i) sum[i][j] = 0;
+    for (uint32_t v = kRowsInRegisters * 2; v < 16; v += 4) {
+      const uint32_t at = segments + v * kBlockThreads * 16;
+      Float4 four[4];
+#pragma unroll
+      for (uint32_t q = 0; q < 4; ++q) four[q] = load_four_now(at + q * kBlockThreads * 16);
+#pragma unroll
+      for (uint32_t q = 0; q < 4; ++q) {
+        const uint32_t i = v / 8 * 4;
+        const uint32_t j = v % 8 + q;
+        const Float4 mine = {sum[i + 1][j], sum[i][j], sum[i + 3][j], sum[i + 2][j]};
+        store_four(at + q * kBlockThreads * 16, four[q] + mine);
+        clear(i, j);
+      }
     }
     // Totals, where there are several segments, are in shared memory too.
     if (steps <= kSegmentSteps || (step % kSegmentSteps != kSegmentSteps - 1 && !last)) continue;
     const uint32_t totals = address(task, kTotals) + thread * 16;
+    const bool begins = step < kSegmentSteps;
 #pragma unroll
     for (uint32_t v = 0; v < 16; ++v) {
       const uint32_t i = v / 8 * 4;
+      const uint32_t j = v % 8;
       const uint32_t at = segments + v * kBlockThreads * 16;
       const uint32_t to = totals + v * kBlockThreads * 16;
-      Float4 four;
-      if (i < kRowsInRegisters)
-        four = {segment[i + 1][v % 8], segment[i][v % 8], segment[i + 3][v % 8],
-                segment[i + 2][v % 8]};
-      else
-        four = load_four(at);
-      if (step >= kSegmentSteps) four = load_four(to) + four;
-      store_four(to, four);
+      Float4 four = begins ? Float4{-0.0f, -0.0f, -0.0f, -0.0f} : load_four_now(to);
       if (i < kRowsInRegisters) {
-        segment[i + 1][v % 8] = four.x;
-        segment[i][v % 8] = four.y;
-        segment[i + 3][v % 8] = four.z;
-        segment[i + 2][v % 8] = four.w;
+        four = four + Float4{segment[i + 1][j], segment[i][j], segment[i + 3][j], segment[i + 2][j]};
+#pragma unroll
+        for (uint32_t e = 0; e < 4; ++e) segment[i + e][j] = last ? four[e ^ 1] : -0.0f;
       } else {
-        store_four(at, four);
+        four = four + load_four_now(at);
+        store_four(at, last ? four : Float4{-0.0f, -0.0f, -0.0f, -0.0f});
       }
+      store_four(to, four);
     }
   }
   // Each thread has sums of its own; now they lie in rows.
@@ -351,122 +376,98 @@ TREK_UNIT_CALL void multiply_large(Task task) {
 
 // ---- the result ----------------------------------------------------------------------------------
 
-// Four elements of a row, `apart` columns from one to the next, that a step reads; those in `columns` that are
-// beyond the last column are any.
-TREK_TILE Float4 operand_four(const Task& task, const Operand& of, int64_t row, int64_t column,
-                              uint32_t apart) {
-  const Node& node = task.node();
-  const int64_t n = node.matrix.n;
-  const auto* data = reinterpret_cast<const float*>(task.memory(of));
-  int64_t at = 0;
-  int64_t step = 0;
-  if (of.map.kind == Map::same) {
-    at = row * n + column;
-    step = 1;
-  } else if (of.map.kind == Map::axes) {
-    const Axis* axes = node.axis(of.map.first);
-    if (of.map.count != 2 || axes[1].size != n) {
-      Float4 four = 0;
-      TREK_ROLLED
-      for (uint32_t e = 0; e < 4 && column + e * apart < n; ++e) {
-        const float value = data[place_of(node, of.map, row * n + column + e * apart)];
-        four = {four.y, four.z, four.w, value};
-        if (e == 3 || column + (e + 1) * apart >= n)
-          for (uint32_t rest = e; rest < 3; ++rest) four = {four.y, four.z, four.w, 0.0f};
-      }
-      return four;
-    }
-    at = row * axes[0].stride + column * axes[1].stride;
-    step = axes[1].stride;
-  }
-  if (step == 0) return data[at];
-  if (step == 1 && apart == 1 && column + 3 < n && (reinterpret_cast<uint64_t>(data + at) & 15) == 0)
-    return *reinterpret_cast<const Float4*>(data + at);
-  Float4 four = 0;
+// Four outputs of a row, `apart` columns from one to the next; those from column `end` on do not exist.
+struct Outputs {
+  int64_t row;
+  int64_t column;
+  uint32_t apart;
+  int64_t end;
+
+  TREK_ON_DEVICE bool in_line() const { return apart == 1 && column + 3 < end; }
+};
+
+// What stands beside four outputs in the steps of a plain tail.
+TREK_TILE void load_beside(const Task& task, const Outputs& at, Float4 (&beside)[kCutTails]) {
+  const Cut& cut = task.node().matrix.cut;
 #pragma unroll
-  for (uint32_t e = 0; e < 4; ++e)
-    if (column + e * apart < n) four[e] = data[at + step * e * apart];
-  return four;
+  for (uint32_t s = 0; s < kCutTails; ++s) {
+    beside[s] = 0;
+    if (s >= cut.tails) continue;
+    const CutTail& tail = cut.tail[s];
+    if (tail.beside == CutTail::scalar) {
+      beside[s] = as_float(static_cast<uint32_t>(task.scalar(tail.scalar_index)));
+    } else if (tail.beside == CutTail::operand) {
+      const auto* from = reinterpret_cast<const float*>(task.context().arena + tail.offset) +
+                         at.row * tail.row + at.column * tail.column;
+      if (tail.column == 0) {
+        beside[s] = *from;
+      } else if (at.in_line() && (reinterpret_cast<uint64_t>(from) & 15) == 0) {
+        beside[s] = *reinterpret_cast<const Float4*>(from);
+      } else {
+#pragma unroll
+        for (uint32_t e = 0; e < 4; ++e)
+          if (at.column + e * at.apart < at.end) beside[s][e] = from[e * at.apart];
+      }
+    }
+  }
 }
 
-// A plain tail at such four elements.
-TREK_TILE Float4 with_tail(const Task& task, int64_t row, int64_t column, uint32_t apart,
-                           Float4 main) {
+// Gives four outputs of a node with a plain tail.
+TREK_TILE void give_four(const Task& task, const Outputs& at, const Float4 (&beside)[kCutTails],
+                         Float4 value) {
   const Node& node = task.node();
-  const Program& program = node.deliver[0];
-  Float4 value = main;
-  uint32_t slot = ~0u;  // of the step before
-  TREK_ROLLED
-  for (uint32_t s = 0; s < program.steps; ++s) {
-    const Step step = *node.step(program.first_step + s);
-    Float4 in[3];
+  const Cut& cut = node.matrix.cut;
 #pragma unroll
-    for (uint32_t i = 0; i < 3; ++i) {
-      const Source source = step.inputs[i];
-      in[i] = main;
-      if (source.kind == Source::scalar) {
-        in[i] = as_float(static_cast<uint32_t>(task.scalar(source.index)));
-      } else if (source.kind == Source::slot && source.index == slot) {
-        in[i] = value;
-      } else if (source.kind == Source::slot) {
-        uint32_t load = program.first_load;
-        while (node.load(load)->slot != source.index) ++load;
-        in[i] = operand_four(task, node.operand(node.load(load)->operand), row, column, apart);
-      }
-    }
+  for (uint32_t s = 0; s < kCutTails; ++s) {
+    if (s >= cut.tails) continue;
+    const CutTail& tail = cut.tail[s];
+    const Float4 x = tail.second != 0 ? beside[s] : value;
+    const Float4 y = tail.second != 0 ? value : beside[s];
 #define TREK_TAIL(Id, expression)      \
   case Opcode::Id:                     \
     _Pragma("unroll")                  \
     for (uint32_t e = 0; e < 4; ++e) { \
-      const float a = in[0][e];        \
-      const float b = in[1][e];        \
-      const float c = in[2][e];        \
+      const float a = x[e];            \
+      const float b = y[e];            \
       static_cast<void>(b);            \
-      static_cast<void>(c);            \
       value[e] = expression;           \
     }                                  \
     break;
-    switch (static_cast<Opcode>(step.opcode)) {
+    switch (static_cast<Opcode>(tail.opcode)) {
       TREK_F32_TAILS(TREK_TAIL)
       default:
         break;
     }
 #undef TREK_TAIL
-    slot = step.slot;
   }
-  return value;
-}
-
-// Gives four elements of a row of a node with a plain tail.
-TREK_TILE void give_four(const Task& task, int64_t row, int64_t column, uint32_t apart,
-                         int64_t end_column, Float4 main) {
-  const Node& node = task.node();
-  if (node.deliver[0].steps != 0) main = with_tail(task, row, column, apart, main);
-  auto* to = reinterpret_cast<float*>(task.memory(node.result(0))) + row * node.matrix.n + column;
-  if (apart == 1 && column + 3 < end_column && (reinterpret_cast<uint64_t>(to) & 15) == 0) {
-    *reinterpret_cast<Float4*>(to) = main;
+  auto* to =
+      reinterpret_cast<float*>(task.memory(node.result(0))) + at.row * node.matrix.n + at.column;
+  if (at.in_line() && (reinterpret_cast<uint64_t>(to) & 15) == 0) {
+    *reinterpret_cast<Float4*>(to) = value;
     return;
   }
 #pragma unroll
   for (uint32_t e = 0; e < 4; ++e)
-    if (column + e * apart < end_column) to[e * apart] = main[e];
+    if (at.column + e * at.apart < at.end) to[e * at.apart] = value[e];
 }
 
 // Gives the totals of a part, which are at kValues, to the result.
 TREK_TILE void deliver_part(const Task& task) {
   const Node& node = task.node();
   const Part part = part_of(task);
-  if (part.cut.plain_tail != 0) {
+  if (node.matrix.cut.plain != 0) {
     const uint32_t width = (part.columns + 3) / 4;
     const float* totals = task.shared<const float>(shared_at::kValues);
     TREK_ROLLED
     for (uint32_t i = task.thread(); i < part.rows * width; i += kBlockThreads) {
       const uint32_t row = i / width;
       const uint32_t column = (i - row * width) * 4;
-      const float* from = totals + row * part.columns + column;
+      const Outputs at = {part.row + row, part.column + column, 1, part.column + part.columns};
+      Float4 beside[kCutTails];
+      load_beside(task, at, beside);
       // Behind the last column there is still shared memory.
-      const Float4 four = {from[0], from[1], from[2], from[3]};
-      give_four(task, part.row + row, part.column + column, 1, part.column + part.columns, four);
+      const float* from = totals + row * part.columns + column;
+      give_four(task, at, beside, Float4{from[0], from[1], from[2], from[3]});
     }
     return;
   }
@@ -476,58 +477,13 @@ TREK_TILE void deliver_part(const Task& task) {
   where.first_row = part.row;
   where.columns = node.matrix.result_columns;
   where.first_column = part.column;
-  run(task, kDeliver, where, part.rows * part.columns, shared_at::kValues, 0);
+  const Task mine = task;  // whose address others may have
+  run(mine, kDeliver, where, part.rows * part.columns, shared_at::kValues, 0);
 }
 
 // ---- parts for groups ----------------------------------------------------------------------------
 
 namespace groups {
-
-// The threads that copy: all of them, or the upper half where it has nothing to multiply.
-struct Crew {
-  uint32_t thread;
-  uint32_t bits;
-};
-
-// Brings kBlock / depth of the k of `groups` blocks, from k on of the first. Only the last block may end
-// before: what is behind is `behind`.
-TREK_TILE void bring_side(const Crew& crew, const Side& side, const CutSide& cut,
-                          uint32_t depth_bits, uint32_t to, int64_t k, uint32_t groups,
-                          int64_t k_end, float behind) {
-  if (k + int64_t{groups - 1} * kBlock + (1u << depth_bits) > k_end) {
-    --groups;
-    fill(crew.thread, 1u << crew.bits, side, cut, cut.copies_bits + cut.unit_bits,
-         to + groups * cut.bytes, k + groups * kBlock, k_end, behind);
-  }
-  // Threads lie along the rows of panels, then across them, then over groups.
-  const uint32_t column = (crew.thread & ((1u << cut.copies_bits) - 1)) << cut.unit_bits;
-  const uint32_t row_step = 1u << (crew.bits - cut.copies_bits);
-  const uint32_t rows = groups << cut.row_bits;
-  const uint32_t row_mask = (1u << cut.row_bits) - 1;
-  uint32_t lines = side.lines;  // of the rows that are inside, or of all
-  if (cut.by_line == 0) lines = column < side.lines ? 1u << cut.row_bits : 0;
-  const std::byte* from =
-      side.data + (cut.by_line != 0 ? k * 4 : k * cut.step) + column * 4;
-  to += column * 4;
-  const auto each = [&](auto copy) __attribute__((always_inline)) {
-#pragma unroll 1
-    for (uint32_t first = crew.thread >> cut.copies_bits; first < rows; first += 4 * row_step)
-#pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t row = first + i * row_step;
-        const uint32_t group = row >> cut.row_bits;
-        const uint32_t within = row & row_mask;
-        copy(row < rows && within < lines, to + group * cut.bytes + within * cut.pitch,
-             from + uint64_t{group} * cut.group + uint64_t{within} * cut.step);
-      }
-  };
-  if (cut.unit_bits != 0)
-    each([](bool does, uint32_t at, const std::byte* of)
-             __attribute__((always_inline)) { copy_four(does, at, of); });
-  else
-    each([](bool does, uint32_t at, const std::byte* of)
-             __attribute__((always_inline)) { copy_one(does, at, of); });
-}
 
 // Stages in the order in which they are brought and multiplied.
 struct Stage {
@@ -535,35 +491,84 @@ struct Stage {
   uint32_t k = 0;      // within its blocks
   uint32_t slot = 0;   // where its panels lie
 
-  TREK_ON_DEVICE void next(const Cut& cut) {
+  // Whether that was the last of the round.
+  TREK_ON_DEVICE bool next(const Cut& cut) {
     slot = slot + 1 == cut.ahead ? 0 : slot + 1;
-    k += cut.depth;
-    if (k != kBlock) return;
+    k += 1u << cut.depth_bits;
+    if (k != kBlock) return false;
     k = 0;
     first += cut.groups;
+    return true;
   }
 };
 
-TREK_TILE uint32_t blocks_of(const Part& part) {
-  return static_cast<uint32_t>((part.k_end + kBlock - 1) / kBlock);
+TREK_TILE uint32_t blocks_of(const Task& task) {
+  return static_cast<uint32_t>((task.node().matrix.k + kBlock - 1) / kBlock);
 }
 
-TREK_TILE void bring(const Task& task, const Crew& crew, Stage& stage) {
+// Copies one operand's part of a stage. Threads lie along the rows of panels, then across them, then over the
+// panels of groups. Of the last of them `rest` of the block's k are before the last k.
+TREK_TILE void bring_side(uint32_t thread, const Side& side, const CutSide& cut, uint32_t slot,
+                          const Stage& stage, uint32_t groups, uint32_t rest, bool is_left) {
+  const bool by_line = cut.by_line != 0;
+  const bool fours = cut.unit_bits != 0;
+  const uint32_t column = (thread & ((1u << cut.copies_bits) - 1)) << cut.unit_bits;
+  const uint32_t rows = 1u << cut.row_bits;
+  const uint32_t row_step = kBlockThreads >> cut.copies_bits;
+  // A pass of the block is `together` panels, or a part of one.
+  const uint32_t together_bits = cut.copies_bits + cut.row_bits <= 8
+                                     ? 8u - cut.copies_bits - cut.row_bits
+                                     : 0;
+  const uint32_t group = thread >> cut.copies_bits >> cut.row_bits;
+  uint32_t row = thread >> cut.copies_bits & (rows - 1);
+  const uint64_t from_step = uint64_t{cut.group} << together_bits;
+  const uint32_t to_step = cut.bytes << together_bits;
+  const int32_t count = static_cast<int32_t>(groups - group + (1u << together_bits) - 1) >>
+                        together_bits;
+  // The copy that is of the last block.
+  const uint32_t before_last = groups - 1 - group;
+  const int32_t last =
+      (before_last & ((1u << together_bits) - 1)) == 0 ? static_cast<int32_t>(before_last >> together_bits) : -1;
+  const std::byte* data = side.data + uint64_t{stage.first + group} * cut.group +
+                          uint64_t{stage.k} * (by_line ? 4 : cut.step) + column * 4;
+  slot += cut.first + group * cut.bytes + column * 4;
+  TREK_ROLLED
+  do {
+    const std::byte* from = data + uint64_t{row} * cut.step;
+    uint32_t to = slot + row * cut.pitch;
+    const bool exists = (by_line ? row : column) < side.lines;
+    const bool ends = stage.k + (by_line ? column : row) >= rest;
+    if (exists) {
+      TREK_ROLLED
+      for (int32_t n = 0; n < count; n += 4) {
+#pragma unroll
+        for (int32_t i = 0; i < 4; ++i) {
+          const std::byte* at = ends && n + i == last ? behind(is_left) : from;
+          copy_four(fours && n + i < count, to, at);
+          copy_one(!fours && n + i < count, to, at);
+          from += from_step;
+          to += to_step;
+        }
+      }
+    }
+    row += row_step;
+  } while (row < rows);
+}
+
+TREK_TILE void bring(const Task& task, uint32_t blocks, Stage& stage) {
   const Part& part = part_of(task);
-  const Cut& cut = part.cut;
-  const uint32_t blocks = blocks_of(part);
-  if (stage.first < blocks) {
-    const uint32_t here = blocks - stage.first < cut.groups ? blocks - stage.first : cut.groups;
-    const uint32_t to = address(task, kPanels) + stage.slot * cut.stage;
-    const int64_t k = int64_t{stage.first} * kBlock + stage.k;
-    const uint32_t depth_bits = cut.depth == kStep ? 3 : 4;
-    bring_side(crew, part.left, cut.left, depth_bits, to, k, here, part.k_end,
-               -0.0f);
-    bring_side(crew, part.right, cut.right, depth_bits, to + cut.right.first, k, here,
-               part.k_end, 0.0f);
-    stage.next(cut);
-  }
-  commit_copies();
+  const Matrix& of = task.node().matrix;
+  const Cut& cut = of.cut;
+  uint32_t here = blocks - stage.first;
+  uint32_t rest = kBlock;
+  if (here <= cut.groups)
+    rest = static_cast<uint32_t>(of.k) - (blocks - 1) * kBlock;
+  else
+    here = cut.groups;
+  const uint32_t slot = address(task, kPanels) + stage.slot * cut.stage;
+  bring_side(task.thread(), part.left, cut.left, slot, stage, here, rest, true);
+  bring_side(task.thread(), part.right, cut.right, slot, stage, here, rest, false);
+  stage.next(cut);
 }
 
 // How lanes stand over the lines of one operand, M for each of them.
@@ -588,73 +593,149 @@ TREK_TILE Lane lane_of(uint32_t lane, uint32_t down_bits, uint32_t across_bits) 
           even_bits(pairs) | (across_bits > both ? rest : 0)};
 }
 
-// The elements of a lane's M lines at two neighbouring k, k from `at` on. The next line, or the next k, is
-// `step` bytes on; the other half of a patch `half`.
+// A lane's M lines in a panel, gone through two k after two.
 template <uint32_t M, bool kByLine>
-TREK_TILE void load_pair(uint32_t at, uint32_t step, uint32_t half, uint32_t k, float (&to)[2][M]) {
-  if constexpr (kByLine) {
+struct Lines;
+
+template <uint32_t M>
+struct Lines<M, true> {
+  uint32_t line[M];
+
+  // Line 0 is at `at`, the next `step` bytes on.
+  TREK_ON_DEVICE Lines(uint32_t at, uint32_t step, uint32_t) {
+    hide(step);
 #pragma unroll
     for (uint32_t i = 0; i < M; ++i) {
-      const Float2 two = load_two(at + i * step + k * 4);
-      to[0][i] = two.x;
-      to[1][i] = two.y;
+      line[i] = at;
+      at += step;
     }
-  } else {
-#pragma unroll
-    for (uint32_t q = 0; q < 2; ++q)
-#pragma unroll
-      for (uint32_t f = 0; f < M / 4; ++f) {
-        const Float4 four = load_four(at + (k + q) * step + f * half);
-#pragma unroll
-        for (uint32_t e = 0; e < 4; ++e) to[q][4 * f + e] = four[e];
-      }
   }
-}
+  // To the k that is `k` on.
+  TREK_ON_DEVICE void skip(uint32_t k) {
+#pragma unroll
+    for (uint32_t i = 0; i < M; ++i) line[i] += 4 * k;
+  }
+  // Line i at k and k + 1 from where it stands.
+  TREK_ON_DEVICE void load(uint32_t k, uint32_t i, float (&to)[2][M]) const {
+    const Float2 two = load_two(line[i] + k * 4);
+    to[0][i] = two.x;
+    to[1][i] = two.y;
+  }
+  TREK_ON_DEVICE void load_pair(uint32_t k, float (&to)[2][M]) const {
+#pragma unroll
+    for (uint32_t i = 0; i < M; ++i) load(k, i, to);
+  }
+};
 
-// Adds the products of `depth` k to the sums of a lane's patch.
+template <uint32_t M>
+struct Lines<M, false> {
+  uint32_t at;    // of the k at hand
+  uint32_t step;  // to the next
+  uint32_t half;  // from one half of a patch to the other
+
+  TREK_ON_DEVICE Lines(uint32_t first, uint32_t to_next, uint32_t to_half)
+      : at(first), step(to_next), half(to_half) {}
+  TREK_ON_DEVICE void next() {
+    at += step;
+    hide(at);
+  }
+  TREK_ON_DEVICE void load(uint32_t quarter, float (&to)[M]) const {
+    const Float4 four = load_four(at + (quarter == 0 ? 0 : half));
+#pragma unroll
+    for (uint32_t e = 0; e < 4; ++e) to[4 * quarter + e] = four[e];
+  }
+  TREK_ON_DEVICE void load_k(float (&to)[M]) const {
+#pragma unroll
+    for (uint32_t f = 0; f < M / 4; ++f) load(f, to);
+  }
+};
+
+// Adds the products of `depth` k to the sums of a lane's patch. What is loaded takes the place of what has been
+// multiplied for the last time, so that it has 64 multiplications to arrive; only where the right operand is by
+// line, or the patch is small, there are two places.
 template <uint32_t M, bool kLeftByLine, bool kRightByLine>
-TREK_TILE void multiply(uint32_t left, uint32_t left_step, uint32_t left_half, uint32_t right,
-                        uint32_t right_step, uint32_t right_half, uint32_t depth,
+TREK_TILE void multiply(Lines<M, kLeftByLine> left, Lines<M, kRightByLine> right, uint32_t depth,
                         float (&sum)[M][M]) {
-  float x[2][2][M];
-  float y[2][2][M];
-  load_pair<M, kLeftByLine>(left, left_step, left_half, 0, x[0]);
-  load_pair<M, kRightByLine>(right, right_step, right_half, 0, y[0]);
+  constexpr uint32_t kLefts = M == 4 ? 2 : 1;
+  constexpr uint32_t kRights = M == 4 || kRightByLine ? 2 : 1;
+  float x[kLefts][2][M];
+  float y[kRights][2][M];
+  const auto load_both = [](auto& lines, auto& to) __attribute__((always_inline)) {
+    lines.load_k(to[0]);
+    lines.next();
+    lines.load_k(to[1]);
+  };
+  if constexpr (kLeftByLine)
+    left.load_pair(0, x[0]);
+  else
+    load_both(left, x[0]);
+  if constexpr (kRightByLine)
+    right.load_pair(0, y[0]);
+  else
+    load_both(right, y[0]);
 #pragma unroll 1
   for (uint32_t k = 0; k < depth; k += kStep) {
 #pragma unroll
     for (uint32_t p = 0; p < kStep / 2; ++p) {
-      uint32_t ahead = 2 * p + 2;
-      if (p == kStep / 2 - 1) {  // behind the last, some that are not wanted
-        const bool more = k + kStep < depth;
-        left += more ? kStep * (kLeftByLine ? 4 : left_step) : 0;
-        right += more ? kStep * (kRightByLine ? 4 : right_step) : 0;
-        ahead = 0;
+      // Behind the last k there is shared memory, too, and what is loaded of it is not used.
+      const uint32_t ahead = 2 * p + 2;
+      auto& x_now = x[p % kLefts];
+      auto& x_next = x[(p + 1) % kLefts];
+      auto& y_now = y[p % kRights];
+      auto& y_next = y[(p + 1) % kRights];
+      if constexpr (kLefts == 2) {
+        if constexpr (kLeftByLine) {
+          left.load_pair(ahead, x_next);
+        } else {
+          left.next();
+          load_both(left, x_next);
+        }
       }
-      load_pair<M, kLeftByLine>(left, left_step, left_half, ahead, x[(p + 1) % 2]);
-      load_pair<M, kRightByLine>(right, right_step, right_half, ahead, y[(p + 1) % 2]);
+      if constexpr (kRights == 2) {
+        if constexpr (kRightByLine) {
+          right.load_pair(ahead, y_next);
+        } else {
+          right.next();
+          load_both(right, y_next);
+        }
+      }
 #pragma unroll
-      for (uint32_t q = 0; q < 2; ++q)
+      for (uint32_t q = 0; q < 2; ++q) {
+        if constexpr (kLefts == 1 && !kLeftByLine) left.next();
 #pragma unroll
-        for (uint32_t j = 0; j < M; ++j)
+        for (uint32_t i = 0; i < M; ++i) {
+          // To and fro, so that each multiplication shares an operand with the one before.
 #pragma unroll
           for (uint32_t n = 0; n < M; ++n) {
-            const uint32_t i = j % 2 == 0 ? n : M - 1 - n;
-            sum[i][j] = semantics::fma(x[p % 2][q][i], y[p % 2][q][j], sum[i][j]);
+            const uint32_t j = i % 2 == 0 ? n : M - 1 - n;
+            sum[i][j] = semantics::fma(x_now[q][i], y_now[q][j], sum[i][j]);
           }
+          if constexpr (kLefts == 1 && kLeftByLine) {
+            if (q == 1) left.load(ahead, i, x_next);
+          }
+          if constexpr (kLefts == 1 && !kLeftByLine) {
+            if (i % 4 == 3) left.load(i / 4, x_next[q]);
+          }
+        }
+        if constexpr (kRights == 1) {
+          right.next();
+          right.load_k(y_next[q]);
+        }
+      }
     }
+    if constexpr (kLeftByLine) left.skip(kStep);
+    if constexpr (kRightByLine) right.skip(kStep);
   }
 }
 
 // Adds the sums of blocks first ... first + here - 1, which are there for every lane, and gives the totals
 // behind the last block: to the result, or where it has a tail that is not plain, to kValues. Four v of lane l
-// is the v-th of its patch.
+// of group g is at (v x groups + g) x lanes + l, and four f = v x lanes + l of the part is the v-th of lane l.
 template <uint32_t M>
-TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here) {
+TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here, uint32_t blocks) {
   constexpr uint32_t kBits = M == 8 ? 3 : 2;
   const Part& part = part_of(task);
-  const Cut& cut = part.cut;
-  const uint32_t blocks = blocks_of(part);
+  const Cut& cut = task.node().matrix.cut;
   const uint32_t down_bits = cut.row_bits - kBits;
   const uint32_t across_bits = cut.column_bits - kBits;
   const uint32_t lane_bits = down_bits + across_bits;
@@ -663,58 +744,52 @@ TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here) {
   const uint32_t segments = sums + cut.groups * fours * 16;
   const uint32_t totals = segments + fours * 16;
   const uint32_t step = 16u << lane_bits;
+  const bool last = first + here == blocks;
   TREK_ROLLED
   for (uint32_t f = task.thread(); f < fours; f += kBlockThreads) {
     const uint32_t v = f >> lane_bits;
     const uint32_t lane = f & ((1u << lane_bits) - 1);
-    uint32_t at = sums + (((v * cut.groups) << lane_bits) + lane) * 16;
-    Float4 segment = 0;
-    Float4 total = 0;
-    if (blocks <= kMostGroups) {  // one segment
-      uint32_t block = first;
-      if (first != 0) {
-        segment = load_four(segments + f * 16);
-      } else {
-        segment = load_four(at);
-        at += step;
-        ++block;
-      }
-#pragma unroll 4
-      for (; block < first + here; ++block, at += step) segment = segment + load_four(at);
-      total = segment;
-    } else {
-      if (first % kMostGroups != 0) segment = load_four(segments + f * 16);
-      TREK_ROLLED
-      for (uint32_t block = first; block < first + here; ++block, at += step) {
-        const Float4 sum = load_four(at);
-        segment = block % kMostGroups == 0 ? sum : segment + sum;
-        if (block % kMostGroups != kMostGroups - 1 && block + 1 != blocks) continue;
-        total = segment;
-        if (block >= kMostGroups) total = load_four(totals + f * 16) + segment;
-        if (block + 1 != blocks) store_four(totals + f * 16, total);
-      }
-    }
-    if (first + here < blocks) {
-      store_four(segments + f * 16, segment);
-      continue;
-    }
     const Lane stands = lane_of(lane, down_bits, across_bits);
     const bool by_line = cut.right.by_line != 0;
     const uint32_t row =
         line_of<M>(cut.left.by_line != 0, stands.down, 1u << down_bits, v / (M / 4));
     const uint32_t column =
         line_of<M>(by_line, stands.across, 1u << across_bits, v % (M / 4) * 4);
-    const uint32_t apart = by_line ? 1u << across_bits : 1;
-    if (row >= part.rows) continue;
-    if (cut.plain_tail != 0) {
-      if (column < part.columns)
-        give_four(task, part.row + row, part.column + column, apart, part.column + part.columns,
-                  total);
+    const bool exists = row < part.rows && column < part.columns;
+    const Outputs at_outputs = {part.row + row, part.column + column,
+                                by_line ? 1u << across_bits : 1, part.column + part.columns};
+    const bool gives = last && exists && cut.plain != 0;
+    Float4 beside[kCutTails];
+    if (gives) load_beside(task, at_outputs, beside);
+    uint32_t at = sums + (((v * cut.groups) << lane_bits) + lane) * 16;
+    // To -0 a first sum may be added: it stays itself.
+    Float4 segment = -0.0f;
+    if (first % kMostGroups != 0) segment = load_four(segments + f * 16);
+    Float4 total = 0;
+    if (blocks <= kMostGroups) {  // one segment
+#pragma unroll 4
+      for (uint32_t n = 0; n < here; ++n, at += step) segment = segment + load_four(at);
+      total = segment;
     } else {
-      float* to = task.shared<float>(shared_at::kValues) + row * part.columns;
+      TREK_ROLLED
+      for (uint32_t block = first; block < first + here; ++block, at += step) {
+        segment = segment + load_four(at);
+        if (block % kMostGroups != kMostGroups - 1 && block + 1 != blocks) continue;
+        total = segment;
+        if (block >= kMostGroups) total = load_four(totals + f * 16) + segment;
+        if (block + 1 != blocks) store_four(totals + f * 16, total);
+        segment = -0.0f;
+      }
+    }
+    if (gives) {
+      give_four(task, at_outputs, beside, total);
+    } else if (!last) {
+      store_four(segments + f * 16, segment);
+    } else if (exists) {
+      float* to = task.shared<float>(shared_at::kValues) + row * part.columns + column;
 #pragma unroll
       for (uint32_t e = 0; e < 4; ++e)
-        if (column + e * apart < part.columns) to[column + e * apart] = total[e];
+        if (column + e * at_outputs.apart < part.columns) to[e * at_outputs.apart] = total[e];
     }
   }
 }
@@ -726,59 +801,74 @@ template <uint32_t M>
 TREK_TILE void multiply_groups(const Task& task) {
   using namespace groups;  // NOLINT(google-build-using-namespace)
   constexpr uint32_t kBits = M == 8 ? 3 : 2;
+  const Cut& cut = task.node().matrix.cut;
+  const uint32_t blocks = blocks_of(task);
   Stage next;
-  Crew crew = {task.thread(), 8};
+  const uint32_t ahead = cut.ahead;
+  // All stages, if there is room for them, or all but one slot.
+  const bool resident = cut.groups >= blocks && kBlock >> cut.depth_bits == ahead;
   TREK_ROLLED
-  for (uint32_t i = 1; i < part_of(task).cut.ahead; ++i) bring(task, crew, next);
+  for (uint32_t i = resident ? 0 : 1; i < ahead; ++i) {
+    bring(task, blocks, next);
+    commit_copies();
+  }
   TREK_MARK(2)
-  uint32_t lane_bits = part_of(task).cut.row_bits + part_of(task).cut.column_bits - 2 * kBits;
-  if (uint32_t{part_of(task).cut.groups} << lane_bits <= kBlockThreads / 2)
-    crew = {task.thread() - kBlockThreads / 2, 7};
+
+  const uint32_t down_bits = cut.row_bits - kBits;
+  const uint32_t across_bits = cut.column_bits - kBits;
+  const uint32_t lane_bits = down_bits + across_bits;
+  const uint32_t group = task.thread() >> lane_bits;
+  const Lane stands = lane_of(task.thread() & ((1u << lane_bits) - 1), down_bits, across_bits);
+  const bool left_by_line = cut.left.by_line != 0;
+  const bool right_by_line = cut.right.by_line != 0;
+  const uint32_t left_at =
+      address(task, kPanels) + stands.down * (left_by_line ? cut.left.pitch : 16);
+  const uint32_t right_at = address(task, kPanels) + cut.right.first +
+                            stands.across * (right_by_line ? cut.right.pitch : 16);
+  const uint32_t left_step = cut.left.pitch << (left_by_line ? down_bits : 0);
+  const uint32_t right_step = cut.right.pitch << (right_by_line ? across_bits : 0);
 
   float sum[M][M];
   Stage stage;
   TREK_ROLLED
   do {
     const uint32_t first = stage.first;
+    const uint32_t here = blocks - first < cut.groups ? blocks - first : cut.groups;
+    // Warps without a block wait with the others; lanes without one do as the last group does.
+    const bool works = (task.thread() & ~31u) >> lane_bits < here;
+    const uint32_t panel = group < here ? group : here - 1;
 #pragma unroll
     for (uint32_t i = 0; i < M; ++i)
 #pragma unroll
       for (uint32_t j = 0; j < M; ++j) sum[i][j] = 0;
+    bool ends = false;
     TREK_ROLLED
-    do {
-      wait_for_copies(part_of(task).cut.ahead - 2);
+    while (!ends) {
+      if (resident) {
+        const uint32_t behind = ahead - 1 - stage.slot;
+        if (behind >= 3)
+          asm volatile("cp.async.wait_group 3;" ::: "memory");
+        else
+          wait_for_copies(behind);
+      } else {
+        wait_for_copies(ahead - 2);
+      }
       task.sync();
-      if (first == 0 && stage.k == 0) { TREK_MARK(3) }
-      if (crew.thread < kBlockThreads)
-        bring(task, crew, next);
-      else
-        commit_copies();  // none, so that all count alike
-      if (first == 0 && stage.k == 0) { TREK_MARK(4) }
-      asm volatile("" ::: "memory");
-      const Part& part = part_of(task);
-      const Cut& cut = part.cut;
-      const uint32_t slot = address(task, kPanels) + stage.slot * cut.stage;
-      stage.next(cut);
-      const uint32_t left_here = blocks_of(part) - first;
-      const uint32_t here = left_here < cut.groups ? left_here : cut.groups;
-      if ((task.thread() & ~31u) >> lane_bits >= here) continue;  // the warp has no block
-      const uint32_t down_bits = cut.row_bits - kBits;
-      const uint32_t across_bits = cut.column_bits - kBits;
-      const uint32_t group = task.thread() >> lane_bits;
-      const uint32_t panel = group < here ? group : here - 1;
-      const Lane stands =
-          lane_of(task.thread() & ((1u << lane_bits) - 1), down_bits, across_bits);
-      const bool left_by_line = cut.left.by_line != 0;
-      const bool right_by_line = cut.right.by_line != 0;
-      const uint32_t left = slot + panel * cut.left.bytes +
-                            stands.down * (left_by_line ? cut.left.pitch : 16);
-      const uint32_t right = slot + cut.right.first + panel * cut.right.bytes +
-                             stands.across * (right_by_line ? cut.right.pitch : 16);
+      if (stage.first == 0 && stage.k == 0) { TREK_MARK(3) }
+      if (!resident) {
+        if (next.first < blocks) bring(task, blocks, next);
+        commit_copies();
+      }
+      if (stage.first == 0 && stage.k == 0) { TREK_MARK(4) }
+      const uint32_t slot = stage.slot * cut.stage;
+      ends = stage.next(cut);
+      if (!works) continue;
+      const uint32_t left = left_at + slot + panel * cut.left.bytes;
+      const uint32_t right = right_at + slot + panel * cut.right.bytes;
       const auto with = [&]<bool kLeft, bool kRight>() __attribute__((always_inline)) {
-        multiply<M, kLeft, kRight>(
-            left, kLeft ? cut.left.pitch << down_bits : cut.left.pitch, 16u << down_bits, right,
-            kRight ? cut.right.pitch << across_bits : cut.right.pitch, 16u << across_bits,
-            cut.depth, sum);
+        multiply<M, kLeft, kRight>(Lines<M, kLeft>(left, left_step, 16u << down_bits),
+                                   Lines<M, kRight>(right, right_step, 16u << across_bits),
+                                   1u << cut.depth_bits, sum);
       };
       if (left_by_line && right_by_line)
         with.template operator()<true, true>();
@@ -788,15 +878,10 @@ TREK_TILE void multiply_groups(const Task& task) {
         with.template operator()<false, true>();
       else
         with.template operator()<false, false>();
-    } while (stage.k != 0);
+    }
     TREK_MARK(5)
-    asm volatile("" ::: "memory");
-    const Cut& cut = part_of(task).cut;
-    const uint32_t blocks = blocks_of(part_of(task));
-    const uint32_t here = blocks - first < cut.groups ? blocks - first : cut.groups;
     if (cut.sums == shared_at::kWork) task.sync();  // over panels, which have been read
-    if (task.thread() >> lane_bits < here) {
-      // Four v of lane l of group g is at v x groups x lanes + g x lanes + l.
+    if (group < here) {
       const uint32_t to = address(task, cut.sums) + task.thread() * 16;
       const uint32_t step = uint32_t{cut.groups} << (lane_bits + 4);
 #pragma unroll
@@ -807,8 +892,8 @@ TREK_TILE void multiply_groups(const Task& task) {
     }
     task.sync();
     TREK_MARK(6)
-    add_blocks<M>(task, first, here);
-  } while (stage.first < blocks_of(part_of(task)));
+    add_blocks<M>(task, first, here, blocks);
+  } while (stage.first < blocks);
 }
 
 // Whether a node's product comes here: f32 throughout, in a program's narrow form.
@@ -816,24 +901,17 @@ TREK_TILE bool suits(const Node& node) {
   return node.matrix.cut.patch != 0 && node.deliver[0].narrow != 0;
 }
 
-TREK_TILE int64_t quotient(int64_t a, int64_t b) {
-  if ((a | b) >> 32 == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
-  return divided_slowly(a, b);
-}
-
 // Writes part `number` of a tile to kPart; by one thread.
 TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   const Node& node = task.node();
   const Matrix& of = node.matrix;
-  Part& part = *task.shared<Part>(kPart);
-  part.cut = of.cut;
-  int64_t down = quotient(tile, of.across);
-  int64_t column = (tile - down * of.across) * of.tile_columns;
   const std::byte* a = task.memory(node.operand(0));
   const std::byte* b = task.memory(node.operand(1));
+  int64_t down = tile * of.cut.across_magic >> of.cut.across_shift;
+  int64_t column = (tile - down * of.across) * of.tile_columns;
   int64_t batch_row = 0;
   if (down >= of.down) {
-    const int64_t batch = quotient(down, of.down);
+    const int64_t batch = divided_slowly(down, of.down);
     down -= batch * of.down;
     batch_row = batch * of.m;
     a += place_of(node, of.a_batch, batch) * of.a_matrix * 4;
@@ -845,6 +923,7 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   const uint32_t most_rows = 1u << of.cut.row_bits;
   const uint32_t most_columns = 1u << of.cut.column_bits;
   const auto across = static_cast<uint32_t>((columns + most_columns - 1) >> of.cut.column_bits);
+  Part& part = *task.shared<Part>(kPart);
   part.parts = across * static_cast<uint32_t>((rows + most_rows - 1) >> of.cut.row_bits);
   if (number != 0) {
     const uint32_t part_down = number / across * most_rows;
@@ -860,13 +939,12 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   part.right = {b + column * of.b_column * 4, part.columns};
   part.row = batch_row + row;
   part.column = column;
-  part.k_end = of.k;
 }
 
 }  // namespace matrix_f32
 
 // The tile of number `tile` of a node that suits.
-TREK_TILE void multiply_tile_f32(const Task& task, int64_t tile) {
+TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
   uint32_t number = 0;
   TREK_ROLLED
@@ -874,20 +952,20 @@ TREK_TILE void multiply_tile_f32(const Task& task, int64_t tile) {
     if (task.thread() == 0) describe_part(task, tile, number);
     task.sync();
     TREK_MARK(1)
-    const uint32_t patch = part_of(task).cut.patch;
+    const Matrix& of = task.node().matrix;
     bool delivers = true;
-    if (part_of(task).k_end == 0) {
+    if (of.k == 0) {
       for (uint32_t i = task.thread(); i < part_of(task).rows * part_of(task).columns;
            i += kBlockThreads)
         task.shared<float>(shared_at::kValues)[i] = 0;
-    } else if (patch == kLargePatch) {
+    } else if (of.cut.patch == kLargePatch) {
       multiply_large(task);
     } else {
-      if (patch == 8)
+      if (of.cut.patch == 8)
         multiply_groups<8>(task);
       else
         multiply_groups<4>(task);
-      delivers = part_of(task).cut.plain_tail == 0;
+      delivers = task.node().matrix.cut.plain == 0;
     }
     TREK_MARK(7)
     task.sync();
