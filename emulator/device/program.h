@@ -66,13 +66,13 @@ TREK_UNIT bool load_four(const std::byte* at, DType type, Four& values) {
 }
 TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
   if (size_of(type) == 4 && is_aligned(at, 16)) {
-    Words words;
+    Words words{};
     for (int e = 0; e < 4; ++e) words.e[e] = values.e[e];
     *reinterpret_cast<Words*>(at) = words;
     return true;
   }
   if (type == DType::bf16 && is_aligned(at, 8)) {
-    Halves halves;
+    Halves halves{};
     for (int e = 0; e < 4; ++e) halves.e[e] = semantics::narrow<BF16>(as_float(values.e[e])).bits;
     *reinterpret_cast<Halves*>(at) = halves;
     return true;
@@ -83,7 +83,8 @@ TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
 // The positions that a thread takes through a narrow program are p ... p + 3; what elements they are is in
 // shared memory, four numbers of each thread. Beyond the end it is the last one again.
 TREK_UNIT int64_t* elements_of(const Task& task) {
-  return task.shared<int64_t>(shared_at::kElements) + 4 * task.thread();
+  const uint32_t first = 4 * task.thread();
+  return task.shared<int64_t>(shared_at::kElements) + first;
 }
 TREK_UNIT void say_elements(const Task& task, int64_t first) {
   for (int e = 0; e < 4; ++e) elements_of(task)[e] = first + e;
@@ -136,7 +137,7 @@ TREK_UNIT void load_slots(const Task& task, const Program& program, bool adjacen
         at = place_of(task.node(), from.map, at);
         in_line = last == at + 3;
       }
-      Four values;
+      Four values{};
       if (in_line && load_four(task.memory(from) + at * size_of(type), type, values)) {
         put(task, to, values);
         continue;
@@ -245,7 +246,7 @@ TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& 
   }
 #undef TREK_FOUR
   if (to != DType::f32)
-    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded_in_line(to, as_float(r.e[e])));
+    for (uint32_t& bits : r.e) bits = bits_of(rounded_in_line(to, as_float(bits)));
   return r;
 }
 TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
@@ -266,10 +267,10 @@ TREK_UNIT_CALL void store_scattered(Task task, const Operand& to, Place from, ui
 // What run() is to do. It stays in the caller's memory, so that it takes no registers meanwhile.
 struct Errand {
   Positions where;
-  uint32_t which;
-  uint32_t count;
-  uint32_t at;
-  uint32_t out;
+  uint32_t which = 0;
+  uint32_t count = 0;
+  uint32_t at = 0;
+  uint32_t out = 0;
 };
 
 TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& program) {
@@ -336,7 +337,7 @@ TREK_UNIT_CALL void run_wide(Task task, const Errand& errand, const Program& pro
     TREK_ROLLED
     for (uint32_t s = 0; s < program.steps; ++s) {
       const Step& step = *task.node().step(program.first_step + s);
-      Inputs in;
+      Inputs in{};
       in.x = wide_value(task, step.inputs[0], main, element);
       in.y = wide_value(task, step.inputs[1], main, element);
       in.z = wide_value(task, step.inputs[2], main, element);

@@ -26,10 +26,10 @@ class Encoder {
   void check_limits();
   void describe_nodes();
   void sort_tasks();
-  void encode_region(uint32_t region);
+  void encode_region(uint32_t index);
   void encode_tasks_before(uint32_t node);
-  void encode_inner(uint32_t region);
-  void encode_task(uint32_t task);
+  void encode_inner(uint32_t index);
+  void encode_task(uint32_t index);
   void name_memory(Record& record, const plan::Node& node);
   uint16_t innermost_loop(uint32_t region) const;
   int16_t level_of(uint32_t region) const;
@@ -37,7 +37,7 @@ class Encoder {
   uint32_t here() const {
     return static_cast<uint32_t>(image_.records.size()) - image_.queues.back();
   }
-  void refuse(std::string message);
+  void refuse(const std::string& message);
 
   struct Descriptor {
     uint32_t at = 0;  // in units of 16 bytes, as the size is
@@ -55,7 +55,7 @@ class Encoder {
   size_t task_ = 0;  // the next of tasks_[processor_]
 };
 
-void Encoder::refuse(std::string message) {
+void Encoder::refuse(const std::string& message) {
   if (!problems_.empty()) return;
   isa::Problem problem;
   problem.code = isa::ErrorCode::ShapeLimit;

@@ -116,6 +116,8 @@ class Processor {
 class Host : public Machine {
  public:
   explicit Host(int processors) : processors_(processors) {}
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
   ~Host() override { join(); }
 
   std::string name() const override { return "this computer's threads"; }

@@ -49,6 +49,11 @@ inline constexpr uint32_t kMaxReads = 8;     // counters of loops that one task 
 inline constexpr int64_t kNotInMemory = -1;  // Record::first of an emit: a scalar of the descriptor
 
 struct alignas(128) Record {
+  struct Jump {
+    uint32_t to;         // a record of the queue
+    uint32_t is_static;  // of an enter: the trips are known
+    uint64_t trips;      // of an `enter` that is_static
+  };
   Kind kind = Kind::halt;
   uint8_t waits = 0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint8_t signals = 0;  // counters to raise
@@ -64,11 +69,7 @@ struct alignas(128) Record {
   int64_t first = 0;          // of a task its tile; of an `enter` that is_static the loop's start
   int64_t count = 0;          // and the loop's step
   union {
-    struct {
-      uint32_t to;         // a record of the queue
-      uint32_t is_static;  // of an enter: the trips are known
-      uint64_t trips;      // of an `enter` that is_static
-    } jump = {};
+    Jump jump = {};
     uint16_t read[kMaxReads];  // regions whose counters the task reads
     int64_t flag;              // of a next: where it says whether there was a block
   };
@@ -132,9 +133,9 @@ struct alignas(64) ProcessorState {
 // Device memory that a launch starts with, all zero.
 struct Control {
   TrapRecord trap;
-  alignas(128) uint64_t credit;   // back-edges that may be taken; the lowest bit: and no more
-  alignas(128) uint64_t aborted;  // not 0: leave as soon as may be
-  alignas(128) uint64_t emitted;  // bytes put into the ring so far
+  alignas(128) uint64_t credit = 0;   // back-edges that may be taken; the lowest bit: and no more
+  alignas(128) uint64_t aborted = 0;  // not 0: leave as soon as may be
+  alignas(128) uint64_t emitted = 0;  // bytes put into the ring so far
 };
 
 }  // namespace trek::resident

@@ -27,6 +27,7 @@ inline constexpr uint32_t kComputeWarps = kComputeThreads / 32;
 inline constexpr uint32_t kThreads = kComputeThreads + 3 * 32;
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
 
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Slot {
   Record record;
   uint64_t moment;
@@ -63,5 +64,6 @@ struct Shared {
   alignas(128) Window window;
   RegionState regions[kSharedRegions];
 };
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident
