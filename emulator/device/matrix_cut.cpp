@@ -32,7 +32,8 @@ CutSide side_of(int64_t line, int64_t k, uint32_t line_bits, uint32_t depth, boo
 Cut cut_part(const Matrix& of, Alignment aligned, uint32_t row_bits, uint32_t column_bits) {
   const auto blocks = static_cast<uint32_t>((of.k + kBlock - 1) / kBlock);
   const uint32_t outputs = 4u << (row_bits + column_bits);  // bytes
-  const uint32_t large_bits = row_bits + column_bits - 6;   // of a group's lanes, with patches of 8 x 8
+  const uint32_t large_bits =
+      row_bits + column_bits - 6;  // of a group's lanes, with patches of 8 x 8
   // Patches of 8 x 8 read half as many bytes for a product, those of 4 x 4 keep four times as many lanes at
   // work: the ones for as long as there are lanes for all blocks.
   const bool small = blocks << (large_bits + 2) <= kBlockThreads;
@@ -51,7 +52,8 @@ Cut cut_part(const Matrix& of, Alignment aligned, uint32_t row_bits, uint32_t co
     const uint32_t all = std::min(stages, kMostAhead);
     // The result's elements, which lie at kValues, must not be in the way of what is kept.
     const bool fits = kSharedBytes - kept >= shared_at::kValues + outputs;
-    const uint32_t ahead = fits ? std::min(all, (kSharedBytes - kPanels - kBehindPanels - kept) / cut.stage) : 0;
+    const uint32_t ahead =
+        fits ? std::min(all, (kSharedBytes - kPanels - kBehindPanels - kept) / cut.stage) : 0;
     if (ahead == all || (depth == kStep && ahead >= 2)) {
       cut.sums = single ? shared_at::kWork : kSharedBytes - kept;
       cut.groups = static_cast<uint16_t>(groups);
@@ -73,15 +75,14 @@ Cut cut_part(const Matrix& of, Alignment aligned, uint32_t row_bits, uint32_t co
 void divide_by(Cut& cut, int64_t across) {
   const auto size = static_cast<uint64_t>(across);
   cut.across_shift = static_cast<uint8_t>(31 + std::bit_width(size - 1));
-  cut.across_magic =
-      static_cast<uint32_t>(((uint64_t{1} << cut.across_shift) + size - 1) / size);
+  cut.across_magic = static_cast<uint32_t>(((uint64_t{1} << cut.across_shift) + size - 1) / size);
 }
 
 }  // namespace
 
 Cut cut_of(const Matrix& of, Alignment aligned) {
-  constexpr int64_t kMostPitch = int64_t{1} << 24;
-  if (std::max({of.a_row, of.a_k, of.b_k, of.b_column}) >= kMostPitch) return {};
+  if (std::max({of.a_row, of.a_k, of.b_k, of.b_column}) >= kMostStride || of.k >= kMostDepth)
+    return {};
   if (of.across == 0 || of.across * of.down * of.m == 0) return {};
   const auto bits = [](int64_t lines) {
     const auto most = static_cast<uint32_t>(std::clamp<int64_t>(lines, 8, kLargeLines));
@@ -98,12 +99,9 @@ Cut cut_of(const Matrix& of, Alignment aligned) {
   divide_by(cut, of.across);
   cut.left = side_of(of.a_row, of.a_k, row_bits, kStep, aligned.left);
   cut.right = side_of(of.b_column, of.b_k, column_bits, kStep, aligned.right);
-  cut.groups = 1;
   cut.patch = kLargePatch;
   cut.row_bits = static_cast<uint8_t>(row_bits);
   cut.column_bits = static_cast<uint8_t>(column_bits);
-  cut.depth_bits = 3;
-  cut.ahead = kMostAhead;
   return cut;
 }
 

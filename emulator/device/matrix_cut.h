@@ -22,9 +22,13 @@ inline constexpr uint32_t kPad = 4;   // elements behind each row of a panel, ag
 inline constexpr uint32_t kMostAhead = 4;
 inline constexpr uint32_t kMostGroups = kSegment / kBlock;
 
-// The large part: one group of all lanes.
+// The large part: all lanes go through k together.
 inline constexpr uint32_t kLargeLines = 128;  // in each direction
-inline constexpr uint32_t kLargePatch = 128;
+inline constexpr uint8_t kLargePatch = 128;   // Cut::patch, which says so
+
+// Beyond these, offsets within a part need more than 32 bits; in elements.
+inline constexpr int64_t kMostStride = int64_t{1} << 22;
+inline constexpr int64_t kMostDepth = int64_t{1} << 30;
 
 // Byte offsets in shared memory: the part that is worked on, and the panels.
 inline constexpr uint32_t kPart = shared_at::kSlots;
@@ -33,18 +37,18 @@ inline constexpr uint32_t kPanels = kPart + kPartBytes;
 inline constexpr uint32_t kBehindPanels = 2 * (kLargeLines + kPad) * 4;  // read ahead, and not used
 
 // The instructions of tails that are computed in registers, of a and b in f32.
-#define TREK_F32_TAILS(X)         \
-  X(Add, semantics::add(a, b))    \
-  X(Sub, semantics::sub(a, b))    \
-  X(Mul, semantics::mul(a, b))    \
+#define TREK_F32_TAILS(X)          \
+  X(Add, semantics::add(a, b))     \
+  X(Sub, semantics::sub(a, b))     \
+  X(Mul, semantics::mul(a, b))     \
   X(Maximum, semantics::max(a, b)) \
-  X(Relu, semantics::relu(a))     \
+  X(Relu, semantics::relu(a))      \
   X(ReluGrad, semantics::relu_grad(a, b))
 
 }  // namespace matrix_f32
 
 // The cut of a node's product, of which all but `cut` is known. `aligned`: a_batch, b_batch, offsets and tiles
-// keep 16-byte alignment. A product with strides of 2^24 elements or more has none. Host only.
+// keep 16-byte alignment. A product beyond kMostStride or kMostDepth has none. Host only.
 struct Alignment {
   bool left;
   bool right;

@@ -193,12 +193,12 @@ struct Lines {
 
 // How an f32 product divides a part of its tile; see matrix_cut.h. In bytes, but for bits.
 struct CutSide {
-  uint32_t step;     // in memory, from a row of its panels to the next; a row is a line or a k
-  uint32_t group;    // in memory, from a block of k to the next
-  uint32_t advance;  // in memory, from a stage to the next
-  uint32_t pitch;    // in a panel, from a row to the next
-  uint32_t bytes;    // from the panel of a group to the next
-  uint32_t first;    // of the panels in a stage
+  uint32_t step;        // in memory, from a row of its panels to the next; a row is a line or a k
+  uint32_t group;       // in memory, from a block of k to the next
+  uint32_t advance;     // in memory, from a stage to the next
+  uint32_t pitch;       // in a panel, from a row to the next
+  uint32_t bytes;       // from the panel of a group to the next
+  uint32_t first;       // of the panels in a stage
   uint8_t row_bits;     // rows of a panel, 1 << row_bits
   uint8_t copies_bits;  // copies of a row
   uint8_t unit_bits;    // elements of a copy: 0 or 2
@@ -226,7 +226,8 @@ struct Cut {
   uint32_t across_magic;  // number of a tile x across_magic >> across_shift: divided by `across`
   uint16_t groups;        // blocks of k at once
   uint8_t across_shift;
-  uint8_t patch;        // outputs of a lane, 4 x 4 or 8 x 8; kLargePatch; 0: the product is not one of these
+  uint8_t
+      patch;  // outputs of a lane, 4 x 4 or 8 x 8; kLargePatch; 0: the product is not one of these
   uint8_t row_bits;     // rows of the part, 1 << row_bits
   uint8_t column_bits;  // columns
   uint8_t depth_bits;   // k of a stage, 1 << depth_bits
