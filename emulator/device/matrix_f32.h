@@ -72,40 +72,40 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   part.column = column;
 }
 
+// A part of a product without k, to kValues.
+TREK_TILE void clear_part(const Task& task) {
+  for (uint32_t i = task.thread(); i < part_of(task).rows * part_of(task).columns;
+       i += kBlockThreads)
+    task.shared<float>(shared_at::kValues)[i] = 0;
+}
+
 }  // namespace matrix_f32
 
 // The tile of number `tile` of a node that suits.
 TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
-  uint32_t number = 0;
-  TREK_ROLLED
-  do {
+  for (uint32_t number = 0;; ++number) {
     if (task.thread() == 0) describe_part(task, tile, number);
     task.sync();
-    const Matrix& of = task.node().matrix;
-    bool delivers = true;
-    if (of.k == 0) {
-      for (uint32_t i = task.thread(); i < part_of(task).rows * part_of(task).columns;
-           i += kBlockThreads)
-        task.shared<float>(shared_at::kValues)[i] = 0;
-    } else if (of.cut.patch == kLargePatch) {
+    // What multiplies is functions of their own without calls: all registers are theirs.
+    const uint32_t patch = task.node().matrix.k == 0 ? 0 : task.node().matrix.cut.patch;
+    if (patch == kLargePatch)
       multiply_large(task);
-    } else {
-      if (of.cut.patch == 8)
-        multiply_groups<8>(task);
-      else
-        multiply_groups<4>(task);
-      delivers = task.node().matrix.cut.plain == 0;
-    }
+    else if (patch == 8)
+      multiply_groups<8>(task);
+    else if (patch == 4)
+      multiply_groups<4>(task);
+    else
+      clear_part(task);
     task.sync();
     const uint32_t parts = part_of(task).parts;
-    if (delivers) {
+    if (patch == kLargePatch || patch == 0 || task.node().matrix.cut.plain == 0) {
       deliver_part(task);
       task.sync();
     }
-    if (++number >= parts) break;
+    if (number + 1 >= parts) break;
     task.sync();  // before the next part is described
-  } while (true);
+  }
 }
 
 }  // namespace trek::device

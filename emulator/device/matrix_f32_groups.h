@@ -13,90 +13,118 @@ namespace trek::device::matrix_f32 {
 
 namespace groups {
 
-// Stages in the order in which they are brought and multiplied.
+// Where one stands in the stages, which go by rounds of `groups` blocks of k.
 struct Stage {
   uint32_t first = 0;  // block of the round
   uint32_t k = 0;      // within its blocks
-  uint32_t slot = 0;   // where its panels lie
+  uint32_t slot = 0;   // where its panels lie; in bytes
 
-  // Whether that was the last of the round.
-  TREK_ON_DEVICE bool next(const Cut& cut) {
-    slot = slot + 1 == cut.ahead ? 0 : slot + 1;
-    k += 1u << cut.depth_bits;
+  // To the next one; whether this was the last of the round.
+  TREK_ON_DEVICE bool next(uint32_t groups, uint32_t depth, uint32_t bytes, uint32_t ring) {
+    slot = slot + bytes == ring ? 0 : slot + bytes;
+    k += depth;
     if (k != kBlock) return false;
     k = 0;
-    first += cut.groups;
+    first += groups;
     return true;
   }
 };
 
-TREK_TILE uint32_t blocks_of(const Task& task) {
-  return static_cast<uint32_t>((task.node().matrix.k + kBlock - 1) / kBlock);
+// What is multiplied of a stage: the blocks that are there, and of the last one the k that are there.
+struct Extent {
+  uint32_t groups;
+  uint32_t rest;
+};
+TREK_TILE Extent extent_of(const Stage& stage, uint32_t k_end, uint32_t groups, uint32_t depth) {
+  const uint32_t blocks = (k_end - stage.first * kBlock + kBlock - 1) / kBlock;
+  if (blocks > groups) return {groups, depth};
+  const uint32_t last = k_end - (stage.first + blocks - 1) * kBlock;
+  if (last <= stage.k) return {blocks - 1, depth};
+  return {blocks, last - stage.k < depth ? last - stage.k : depth};
 }
 
-// Copies one operand's part of a stage. Threads lie along the rows of panels, then across them, then over the
-// panels of groups. Of the last of them `rest` of the block's k are before the last k.
-TREK_TILE void bring_side(uint32_t thread, const Side& side, const CutSide& cut, uint32_t slot,
-                          const Stage& stage, uint32_t groups, uint32_t rest, bool is_left) {
-  const bool by_line = cut.by_line != 0;
-  const bool fours = cut.unit_bits != 0;
+// What a thread copies of one operand for each stage. Threads lie along the rows of panels, then across them,
+// then over the panels of groups: a pass of the block is 1 << together_bits panels, or a part of one. Lines that
+// do not exist are the last one again: their outputs nobody takes. It waits in shared memory, or it would take
+// registers from multiplications.
+struct alignas(16) Copier {
+  const std::byte* from;  // the thread's column at the first row, in its first group's block
+  uint32_t to;
+  uint16_t row;
+  uint16_t group;  // the thread's first
+};
+static_assert(sizeof(Copier) == 16 && 2 * kBlockThreads * sizeof(Copier) <= kCopiersBytes);
+TREK_TILE Copier& copier_of(const Task& task, uint32_t thread, bool is_left) {
+  return task.shared<Copier>(kCopiers)[thread + (is_left ? 0 : kBlockThreads)];
+}
+
+TREK_TILE void begin_copies(const Task& task, const Side& side, const CutSide& cut, bool is_left) {
+  const uint32_t thread = task.thread();
   const uint32_t column = (thread & ((1u << cut.copies_bits) - 1)) << cut.unit_bits;
+  const uint32_t last_column = (side.lines - 1) & ~((1u << cut.unit_bits) - 1);
+  const uint32_t group = thread >> cut.copies_bits >> cut.row_bits;
+  const uint32_t row = thread >> cut.copies_bits & ((1u << cut.row_bits) - 1);
+  copier_of(task, thread, is_left) = {
+      side.data + uint64_t{group} * cut.group +
+          (cut.by_line != 0 || column < last_column ? column : last_column) * 4,
+      address(task, kPanels) + cut.first + group * cut.bytes + row * cut.pitch + column * 4,
+      static_cast<uint16_t>(row), static_cast<uint16_t>(group)};
+}
+
+// Copies the next stage of an operand to its slot; `ends`: it is the last of its round.
+TREK_TILE void copy_stage(const Task& task, const CutSide& cut, uint32_t slot, const Extent& extent,
+                          bool ends, bool is_left) {
+  uint32_t thread = task.thread();
+  hide(thread);  // what depends on it is worked out here, not ahead of the loop around
+  Copier& copier = copier_of(task, thread, is_left);
+  const Copier mine = copier;
+  const Matrix& of = task.node().matrix;
+  const uint32_t depth = 1u << of.cut.depth_bits;
+  const uint32_t lines = is_left ? part_of(task).rows : part_of(task).columns;
+  const bool fours = cut.unit_bits != 0;
+  const bool by_line = cut.by_line != 0;
+  const uint32_t bits = uint32_t{cut.copies_bits} + cut.row_bits;
+  const uint32_t together_bits = bits < 8 ? 8 - bits : 0;
+  const uint32_t last_row = by_line ? lines - 1 : kBlock;
+  const uint32_t k = (thread & ((1u << cut.copies_bits) - 1)) << cut.unit_bits;
+  const uint32_t step = cut.step;
   const uint32_t rows = 1u << cut.row_bits;
   const uint32_t row_step = kBlockThreads >> cut.copies_bits;
-  // A pass of the block is `together` panels, or a part of one.
-  const uint32_t together_bits =
-      cut.copies_bits + cut.row_bits <= 8 ? 8u - cut.copies_bits - cut.row_bits : 0;
-  const uint32_t group = thread >> cut.copies_bits >> cut.row_bits;
-  uint32_t row = thread >> cut.copies_bits & (rows - 1);
+  const uint32_t to_row = row_step * cut.pitch;
+  const uint32_t group_step = 1u << together_bits;
   const uint64_t from_step = uint64_t{cut.group} << together_bits;
   const uint32_t to_step = cut.bytes << together_bits;
-  const int32_t count =
-      static_cast<int32_t>(groups - group + (1u << together_bits) - 1) >> together_bits;
-  // The copy that is of the last block.
-  const uint32_t before_last = groups - 1 - group;
-  const int32_t last = (before_last & ((1u << together_bits) - 1)) == 0
-                           ? static_cast<int32_t>(before_last >> together_bits)
-                           : -1;
-  const std::byte* data = side.data + uint64_t{stage.first + group} * cut.group +
-                          uint64_t{stage.k} * (by_line ? 4 : cut.step) + column * 4;
-  slot += cut.first + group * cut.bytes + column * 4;
+  copier.from = mine.from + cut.advance + (ends ? uint64_t{of.cut.groups - 1u} * cut.group : 0);
+  uint32_t to = slot + mine.to;
+  uint32_t row = mine.row;
   TREK_ROLLED
   do {
-    const std::byte* from = data + uint64_t{row} * cut.step;
-    uint32_t to = slot + row * cut.pitch;
-    const bool exists = (by_line ? row : column) < side.lines;
-    const bool ends = stage.k + (by_line ? column : row) >= rest;
-    if (exists) {
+    const std::byte* at = mine.from + uint64_t{row < last_row ? row : last_row} * step;
+    uint32_t place = to;
+    if (fours && extent.rest == depth) {
       TREK_ROLLED
-      for (int32_t n = 0; n < count; n += 4) {
+      for (uint32_t g = mine.group; g < extent.groups; g += 4 * group_step) {
 #pragma unroll
-        for (int32_t i = 0; i < 4; ++i) {
-          const std::byte* at = ends && n + i == last ? behind(is_left) : from;
-          copy_four(fours && n + i < count, to, at);
-          copy_one(!fours && n + i < count, to, at);
-          from += from_step;
-          to += to_step;
+        for (uint32_t i = 0; i < 4; ++i) {
+          copy_four(g + i * group_step < extent.groups, place, at);
+          at += from_step;
+          place += to_step;
         }
+      }
+    } else {
+      const bool behind_last = (by_line ? k : row) >= extent.rest;
+      TREK_ROLLED
+      for (uint32_t g = mine.group; g < extent.groups; g += group_step) {
+        const std::byte* it = behind_last && g + 1 == extent.groups ? behind(is_left) : at;
+        copy_four(fours, place, it);
+        copy_one(!fours, place, it);
+        at += from_step;
+        place += to_step;
       }
     }
     row += row_step;
+    to += to_row;
   } while (row < rows);
-}
-
-TREK_TILE void bring(const Task& task, uint32_t blocks, Stage& stage) {
-  const Part& part = part_of(task);
-  const Matrix& of = task.node().matrix;
-  const Cut& cut = of.cut;
-  uint32_t here = blocks - stage.first;
-  uint32_t rest = kBlock;
-  if (here <= cut.groups)
-    rest = static_cast<uint32_t>(of.k) - (blocks - 1) * kBlock;
-  else
-    here = cut.groups;
-  const uint32_t slot = address(task, kPanels) + stage.slot * cut.stage;
-  bring_side(task.thread(), part.left, cut.left, slot, stage, here, rest, true);
-  bring_side(task.thread(), part.right, cut.right, slot, stage, here, rest, false);
-  stage.next(cut);
 }
 
 // How lanes stand over the lines of one operand, M for each of them.
@@ -127,25 +155,18 @@ struct Lines;
 
 template <uint32_t M>
 struct Lines<M, true> {
-  uint32_t line[M];
+  uint32_t at;    // line 0 at the k at hand
+  uint32_t step;  // from line to line; an address for each would take too many registers
 
-  // Line 0 is at `at`, the next `step` bytes on.
-  TREK_ON_DEVICE Lines(uint32_t at, uint32_t step, uint32_t) {
-    hide(step);
-#pragma unroll
-    for (uint32_t i = 0; i < M; ++i) {
-      line[i] = at;
-      at += step;
-    }
-  }
+  TREK_ON_DEVICE Lines(uint32_t first, uint32_t to_next, uint32_t) : at(first), step(to_next) {}
   // To the k that is `k` on.
   TREK_ON_DEVICE void skip(uint32_t k) {
-#pragma unroll
-    for (uint32_t i = 0; i < M; ++i) line[i] += 4 * k;
+    at += 4 * k;
+    hide(at);
   }
   // Line i at k and k + 1 from where it stands.
   TREK_ON_DEVICE void load(uint32_t k, uint32_t i, float (&to)[2][M]) const {
-    const Float2 two = load_two(line[i] + k * 4);
+    const Float2 two = load_two(at + i * step + k * 4);
     to[0][i] = two.x;
     to[1][i] = two.y;
   }
@@ -256,11 +277,13 @@ TREK_TILE void multiply(Lines<M, kLeftByLine> left, Lines<M, kRightByLine> right
   }
 }
 
-// Adds the sums of blocks first ... first + here - 1, which are there for every lane, and gives the totals
-// behind the last block: to the result, or where it has a tail that is not plain, to kValues. Four v of lane l
-// of group g is at (v x groups + g) x lanes + l, and four f = v x lanes + l of the part is the v-th of lane l.
-template <uint32_t M>
-TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here, uint32_t blocks) {
+// Adds the sums of blocks first ... first + here - 1, which give() stores for all lanes to see, and gives the
+// totals behind the last block: to the result, or where it has a tail that is not plain, to kValues. Four v of
+// lane l of group g is at (v x groups + g) x lanes + l, and four f = v x lanes + l of the part is the v-th of
+// lane l.
+template <uint32_t M, class Give>
+TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here, uint32_t blocks,
+                          Give give) {
   constexpr uint32_t kBits = M == 8 ? 3 : 2;
   const Part& part = part_of(task);
   const Cut& cut = task.node().matrix.cut;
@@ -268,27 +291,38 @@ TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here, uint3
   const uint32_t across_bits = cut.column_bits - kBits;
   const uint32_t lane_bits = down_bits + across_bits;
   const uint32_t fours = M * M / 4 << lane_bits;
+  const uint32_t groups = cut.groups;
   const uint32_t sums = address(task, cut.sums);
-  const uint32_t segments = sums + cut.groups * fours * 16;
+  const uint32_t segments = sums + groups * fours * 16;
   const uint32_t totals = segments + fours * 16;
   const uint32_t step = 16u << lane_bits;
   const bool last = first + here == blocks;
+  const bool is_plain = cut.plain != 0;
+  const bool left_by_line = cut.left.by_line != 0;
+  const bool right_by_line = cut.right.by_line != 0;
+  uint32_t f = task.thread();
+  hide(f);
   TREK_ROLLED
-  for (uint32_t f = task.thread(); f < fours; f += kBlockThreads) {
+  do {
     const uint32_t v = f >> lane_bits;
     const uint32_t lane = f & ((1u << lane_bits) - 1);
     const Lane stands = lane_of(lane, down_bits, across_bits);
-    const bool by_line = cut.right.by_line != 0;
-    const uint32_t row =
-        line_of<M>(cut.left.by_line != 0, stands.down, 1u << down_bits, v / (M / 4));
-    const uint32_t column = line_of<M>(by_line, stands.across, 1u << across_bits, v % (M / 4) * 4);
-    const bool exists = row < part.rows && column < part.columns;
+    const uint32_t row = line_of<M>(left_by_line, stands.down, 1u << down_bits, v / (M / 4));
+    const uint32_t column =
+        line_of<M>(right_by_line, stands.across, 1u << across_bits, v % (M / 4) * 4);
+    const bool exists = f < fours && row < part.rows && column < part.columns;
     const Outputs at_outputs = {part.row + row, part.column + column,
-                                by_line ? 1u << across_bits : 1, part.column + part.columns};
-    const bool gives = last && exists && cut.plain != 0;
-    Float4 beside[kCutTails];
+                                right_by_line ? 1u << across_bits : 1, part.column + part.columns};
+    const bool gives = last && exists && is_plain;
+    // What stands beside arrives while the sums are exchanged.
+    Float4 beside[kCutTails] = {0, 0, 0};
     if (gives) load_beside(task, at_outputs, beside);
-    uint32_t at = sums + (((v * cut.groups) << lane_bits) + lane) * 16;
+    if (f < kBlockThreads) {
+      give();
+      task.sync();
+    }
+    if (f >= fours) break;
+    uint32_t at = sums + (((v * groups) << lane_bits) + lane) * 16;
     // To -0 a first sum may be added: it stays itself.
     Float4 segment = -0.0f;
     if (first % kMostGroups != 0) segment = load_four(segments + f * 16);
@@ -318,27 +352,29 @@ TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here, uint3
       for (uint32_t e = 0; e < 4; ++e)
         if (column + e * at_outputs.apart < part.columns) to[e * at_outputs.apart] = total[e];
     }
-  }
+    f += kBlockThreads;
+  } while (f < fours);
 }
 
 }  // namespace groups
 
-// Multiplies a part by groups, and gives it as add_blocks() says.
+// Multiplies the part at kPart by groups, and gives it as add_blocks() says.
 template <uint32_t M>
-TREK_TILE void multiply_groups(const Task& task) {
+TREK_UNIT_CALL void multiply_groups(Task task) {
   using namespace groups;  // NOLINT(google-build-using-namespace)
+  const Part& part = part_of(task);
   constexpr uint32_t kBits = M == 8 ? 3 : 2;
-  const Cut& cut = task.node().matrix.cut;
-  const uint32_t blocks = blocks_of(task);
-  Stage next;
+  const Matrix& of = task.node().matrix;
+  const Cut& cut = of.cut;
+  const auto k_end = static_cast<uint32_t>(of.k);
+  const uint32_t groups = cut.groups;
+  const uint32_t depth = 1u << cut.depth_bits;
+  const uint32_t bytes = cut.stage;
   const uint32_t ahead = cut.ahead;
-  // All stages, if there is room for them, or all but one slot.
-  const bool resident = cut.groups >= blocks && kBlock >> cut.depth_bits == ahead;
-  TREK_ROLLED
-  for (uint32_t i = resident ? 0 : 1; i < ahead; ++i) {
-    bring(task, blocks, next);
-    commit_copies();
-  }
+  const uint32_t panels = address(task, kPanels);
+  const uint32_t blocks = (k_end + kBlock - 1) / kBlock;
+  begin_copies(task, part.left, cut.left, true);
+  begin_copies(task, part.right, cut.right, false);
 
   const uint32_t down_bits = cut.row_bits - kBits;
   const uint32_t across_bits = cut.column_bits - kBits;
@@ -348,51 +384,49 @@ TREK_TILE void multiply_groups(const Task& task) {
   const bool left_by_line = cut.left.by_line != 0;
   const bool right_by_line = cut.right.by_line != 0;
   const uint32_t left_at =
-      address(task, kPanels) + stands.down * (left_by_line ? cut.left.pitch : 16);
-  const uint32_t right_at = address(task, kPanels) + cut.right.first +
-                            stands.across * (right_by_line ? cut.right.pitch : 16);
+      panels + stands.down * (left_by_line ? cut.left.pitch : 16) + group * cut.left.bytes;
+  const uint32_t right_at = panels + cut.right.first +
+                            stands.across * (right_by_line ? cut.right.pitch : 16) +
+                            group * cut.right.bytes;
   const uint32_t left_step = cut.left.pitch << (left_by_line ? down_bits : 0);
   const uint32_t right_step = cut.right.pitch << (right_by_line ? across_bits : 0);
 
   float sum[M][M];
-  Stage stage;
-  TREK_ROLLED
-  do {
-    const uint32_t first = stage.first;
-    const uint32_t here = blocks - first < cut.groups ? blocks - first : cut.groups;
-    // Warps without a block wait with the others; lanes without one do as the last group does.
-    const bool works = (task.thread() & ~31u) >> lane_bits < here;
-    const uint32_t panel = group < here ? group : here - 1;
+  const auto clear = [&]() __attribute__((always_inline)) {
 #pragma unroll
     for (uint32_t i = 0; i < M; ++i)
 #pragma unroll
       for (uint32_t j = 0; j < M; ++j) sum[i][j] = 0;
-    bool ends = false;
-    TREK_ROLLED
-    while (!ends) {
-      if (resident) {
-        const uint32_t behind = ahead - 1 - stage.slot;
-        if (behind >= 3)
-          asm volatile("cp.async.wait_group 3;" ::: "memory");
-        else
-          wait_for_copies(behind);
-      } else {
-        wait_for_copies(ahead - 2);
-      }
+  };
+  clear();  // here already: what is undefined anywhere counts as kept by every caller
+  Stage brought;
+  Stage stage;
+  // A stage is brought while the `ahead` - 1 before it wait or are multiplied.
+  TREK_ROLLED
+  for (uint32_t behind_it = 1; stage.first < blocks; ++behind_it) {
+    if (behind_it >= ahead) {
+      wait_for_copies(ahead - 2);
       task.sync();
-      if (!resident) {
-        if (next.first < blocks) bring(task, blocks, next);
-        commit_copies();
-      }
-      const uint32_t slot = stage.slot * cut.stage;
-      ends = stage.next(cut);
-      if (!works) continue;
-      const uint32_t left = left_at + slot + panel * cut.left.bytes;
-      const uint32_t right = right_at + slot + panel * cut.right.bytes;
+    }
+    if (brought.first < blocks) {
+      const Extent extent = extent_of(brought, k_end, groups, depth);
+      const uint32_t slot = brought.slot;
+      const bool ends = brought.next(groups, depth, bytes, ahead * bytes);
+      copy_stage(task, cut.left, slot, extent, ends, true);
+      copy_stage(task, cut.right, slot, extent, ends, false);
+    }
+    commit_copies();
+    if (behind_it < ahead) continue;
+
+    const uint32_t first = stage.first;
+    const uint32_t slot = stage.slot;
+    const uint32_t there = extent_of(stage, k_end, groups, depth).groups;
+    const bool ends = stage.next(groups, depth, bytes, ahead * bytes);
+    if (group < there) {
       const auto with = [&]<bool kLeft, bool kRight>() __attribute__((always_inline)) {
-        multiply<M, kLeft, kRight>(Lines<M, kLeft>(left, left_step, 16u << down_bits),
-                                   Lines<M, kRight>(right, right_step, 16u << across_bits),
-                                   1u << cut.depth_bits, sum);
+        multiply<M, kLeft, kRight>(
+            Lines<M, kLeft>(left_at + slot, left_step, 16u << down_bits),
+            Lines<M, kRight>(right_at + slot, right_step, 16u << across_bits), depth, sum);
       };
       if (left_by_line && right_by_line)
         with.template operator()<true, true>();
@@ -403,19 +437,22 @@ TREK_TILE void multiply_groups(const Task& task) {
       else
         with.template operator()<false, false>();
     }
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    if (!ends) continue;
+    const uint32_t here = blocks - first < groups ? blocks - first : groups;
     if (cut.sums == shared_at::kWork) task.sync();  // over panels, which have been read
-    if (group < here) {
+    add_blocks<M>(task, first, here, blocks, [&]() __attribute__((always_inline)) {
+      if (group >= here) return;
       const uint32_t to = address(task, cut.sums) + task.thread() * 16;
-      const uint32_t step = uint32_t{cut.groups} << (lane_bits + 4);
+      const uint32_t step = groups << (lane_bits + 4);
 #pragma unroll
       for (uint32_t v = 0; v < M * M / 4; ++v) {
         const float* four = &sum[v / (M / 4)][v % (M / 4) * 4];
         store_four(to + v * step, Float4{four[0], four[1], four[2], four[3]});
       }
-    }
-    task.sync();
-    add_blocks<M>(task, first, here, blocks);
-  } while (stage.first < blocks);
+    });
+    clear();
+  }
 }
 
 }  // namespace trek::device::matrix_f32

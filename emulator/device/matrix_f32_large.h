@@ -107,7 +107,7 @@ struct Copier {
 
 }  // namespace large
 
-// The part at kPart, to kValues: [rows][columns]. A function of its own, since it takes all registers.
+// Multiplies the part at kPart, to kValues: [rows][columns].
 TREK_UNIT_CALL void multiply_large(Task task) {
   using namespace large;  // NOLINT(google-build-using-namespace)
   const uint32_t thread = task.thread();
