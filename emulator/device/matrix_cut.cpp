@@ -39,7 +39,7 @@ Cut cut_part(const Matrix& of, Alignment aligned, uint32_t row_bits, uint32_t co
   const bool small = blocks << (large_bits + 2) <= kBlockThreads;
   const uint32_t most = kBlockThreads >> (small ? large_bits + 2 : large_bits);
   uint32_t groups = std::max(1u, std::min({blocks, most, kMostGroups}));
-  for (uint32_t depth = 2 * kStep;;) {
+  for (uint32_t depth = 4 * kStep;;) {
     const bool single = groups >= blocks;
     // What is kept behind the panels: sums, and a segment's sums and totals.
     const uint32_t kept = single ? 0 : (groups + (of.k > kSegment ? 2 : 1)) * outputs;
@@ -54,7 +54,8 @@ Cut cut_part(const Matrix& of, Alignment aligned, uint32_t row_bits, uint32_t co
     const bool fits = kSharedBytes - kept >= shared_at::kValues + outputs;
     const uint32_t ahead =
         fits ? std::min(all, (kSharedBytes - kPanels - kBehindPanels - kept) / cut.stage) : 0;
-    if (ahead == all || (depth == kStep && ahead >= 2)) {
+    // Deep stages are few, but what is brought ahead must last.
+    if (ahead == all || (ahead >= 2 && (ahead * depth >= 4 * kStep || depth == kStep))) {
       cut.sums = single ? shared_at::kWork : kSharedBytes - kept;
       cut.groups = static_cast<uint16_t>(groups);
       cut.patch = small ? 4 : 8;
@@ -65,7 +66,7 @@ Cut cut_part(const Matrix& of, Alignment aligned, uint32_t row_bits, uint32_t co
       return cut;
     }
     if (depth > kStep)
-      depth = kStep;
+      depth /= 2;
     else
       --groups;  // one alone has room
   }

@@ -30,10 +30,12 @@ inline constexpr uint8_t kLargePatch = 128;   // Cut::patch, which says so
 inline constexpr int64_t kMostStride = int64_t{1} << 22;
 inline constexpr int64_t kMostDepth = int64_t{1} << 30;
 
-// Byte offsets in shared memory: the part that is worked on, what its threads copy, and the panels.
+// Byte offsets in shared memory: the part that is worked on and the node's cut, which is read oftener than a
+// node's record should be; what threads copy; and the panels.
 inline constexpr uint32_t kPart = shared_at::kSlots;
-inline constexpr uint32_t kPartBytes = 256;
-inline constexpr uint32_t kCopiers = kPart + kPartBytes;
+inline constexpr uint32_t kPartBytes = 96;
+inline constexpr uint32_t kCut = kPart + kPartBytes;
+inline constexpr uint32_t kCopiers = kCut + sizeof(Cut);
 inline constexpr uint32_t kCopiersBytes = 2 * kBlockThreads * 16;
 inline constexpr uint32_t kPanels = kCopiers + kCopiersBytes;
 inline constexpr uint32_t kBehindPanels = 2 * (kLargeLines + kPad) * 4;  // read ahead, and not used

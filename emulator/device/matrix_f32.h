@@ -68,8 +68,17 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   part.columns = columns < most_columns ? static_cast<uint32_t>(columns) : most_columns;
   part.left = {a + row * of.a_row * 4, part.rows};
   part.right = {b + column * of.b_column * 4, part.columns};
+  part.k = static_cast<uint32_t>(of.k);
   part.row = batch_row + row;
   part.column = column;
+}
+
+// Copies the node's cut to kCut, 16 bytes a thread.
+TREK_TILE void keep_cut(const Task& task, uint32_t thread) {
+  static_assert(sizeof(Cut) % 16 == 0 && kCut % 16 == 0);
+  if (thread < sizeof(Cut) / 16)
+    task.shared<Float4>(kCut)[thread] =
+        reinterpret_cast<const Float4*>(&task.node().matrix.cut)[thread];
 }
 
 // A part of a product without k, to kValues.
@@ -86,9 +95,10 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
   for (uint32_t number = 0;; ++number) {
     if (task.thread() == 0) describe_part(task, tile, number);
+    if (task.thread() >= 32) keep_cut(task, task.thread() - 32);
     task.sync();
     // What multiplies is functions of their own without calls: all registers are theirs.
-    const uint32_t patch = task.node().matrix.k == 0 ? 0 : task.node().matrix.cut.patch;
+    const uint32_t patch = part_of(task).k == 0 ? 0 : kept_cut(task).patch;
     if (patch == kLargePatch)
       multiply_large(task);
     else if (patch == 8)
@@ -99,7 +109,7 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
       clear_part(task);
     task.sync();
     const uint32_t parts = part_of(task).parts;
-    if (patch == kLargePatch || patch == 0 || task.node().matrix.cut.plain == 0) {
+    if (patch == kLargePatch || patch == 0 || kept_cut(task).plain == 0) {
       deliver_part(task);
       task.sync();
     }

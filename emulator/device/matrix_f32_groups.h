@@ -78,8 +78,8 @@ TREK_TILE void copy_stage(const Task& task, const CutSide& cut, uint32_t slot, c
   hide(thread);  // what depends on it is worked out here, not ahead of the loop around
   Copier& copier = copier_of(task, thread, is_left);
   const Copier mine = copier;
-  const Matrix& of = task.node().matrix;
-  const uint32_t depth = 1u << of.cut.depth_bits;
+  const Cut& all = kept_cut(task);
+  const uint32_t depth = 1u << all.depth_bits;
   const uint32_t lines = is_left ? part_of(task).rows : part_of(task).columns;
   const bool fours = cut.unit_bits != 0;
   const bool by_line = cut.by_line != 0;
@@ -94,7 +94,7 @@ TREK_TILE void copy_stage(const Task& task, const CutSide& cut, uint32_t slot, c
   const uint32_t group_step = 1u << together_bits;
   const uint64_t from_step = uint64_t{cut.group} << together_bits;
   const uint32_t to_step = cut.bytes << together_bits;
-  copier.from = mine.from + cut.advance + (ends ? uint64_t{of.cut.groups - 1u} * cut.group : 0);
+  copier.from = mine.from + cut.advance + (ends ? uint64_t{all.groups - 1u} * cut.group : 0);
   uint32_t to = slot + mine.to;
   uint32_t row = mine.row;
   TREK_ROLLED
@@ -286,7 +286,7 @@ TREK_TILE void add_blocks(const Task& task, uint32_t first, uint32_t here, uint3
                           Give give) {
   constexpr uint32_t kBits = M == 8 ? 3 : 2;
   const Part& part = part_of(task);
-  const Cut& cut = task.node().matrix.cut;
+  const Cut& cut = kept_cut(task);
   const uint32_t down_bits = cut.row_bits - kBits;
   const uint32_t across_bits = cut.column_bits - kBits;
   const uint32_t lane_bits = down_bits + across_bits;
@@ -364,9 +364,8 @@ TREK_UNIT_CALL void multiply_groups(Task task) {
   using namespace groups;  // NOLINT(google-build-using-namespace)
   const Part& part = part_of(task);
   constexpr uint32_t kBits = M == 8 ? 3 : 2;
-  const Matrix& of = task.node().matrix;
-  const Cut& cut = of.cut;
-  const auto k_end = static_cast<uint32_t>(of.k);
+  const Cut& cut = kept_cut(task);
+  const uint32_t k_end = part_of(task).k;
   const uint32_t groups = cut.groups;
   const uint32_t depth = 1u << cut.depth_bits;
   const uint32_t bytes = cut.stage;

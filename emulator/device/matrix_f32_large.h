@@ -118,9 +118,9 @@ TREK_UNIT_CALL void multiply_large(Task task) {
       thread / 32 % 2 * 64 + ((lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4)) * 4;
   const uint32_t panels = address(task, kPanels);
   const uint32_t sums = address(task, kSegments) + thread * 16;
-  const auto k_end = static_cast<uint32_t>(task.node().matrix.k);
+  const uint32_t k_end = part_of(task).k;
   const Part& part = part_of(task);
-  const Cut& cut = task.node().matrix.cut;
+  const Cut& cut = kept_cut(task);
   Copier of_left(thread, panels, part.left, cut.left);
   Copier of_right(thread, panels + kRing, part.right, cut.right);
   // Copies one operand's stage from k on.

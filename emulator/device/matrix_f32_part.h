@@ -83,9 +83,11 @@ struct alignas(16) Part {
   uint32_t rows;
   uint32_t columns;
   uint32_t parts;  // of the tile
+  uint32_t k;      // of the product
 };
 static_assert(sizeof(Part) <= kPartBytes);
 TREK_TILE const Part& part_of(const Task& task) { return *task.shared<const Part>(kPart); }
+TREK_TILE const Cut& kept_cut(const Task& task) { return *task.shared<const Cut>(kCut); }
 
 // What stands behind the last k: 0 on the right, -0 on the left.
 alignas(16) TREK_ON_DEVICE static const float kBehind[8] = {0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f};

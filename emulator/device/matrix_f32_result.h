@@ -21,7 +21,7 @@ struct Outputs {
 
 // What stands beside four outputs in the steps of a plain tail.
 TREK_TILE void load_beside(const Task& task, const Outputs& at, Float4 (&beside)[kCutTails]) {
-  const Cut& cut = task.node().matrix.cut;
+  const Cut& cut = kept_cut(task);
 #pragma unroll
   for (uint32_t s = 0; s < kCutTails; ++s) {
     beside[s] = 0;
@@ -49,7 +49,7 @@ TREK_TILE void load_beside(const Task& task, const Outputs& at, Float4 (&beside)
 TREK_TILE void give_four(const Task& task, const Outputs& at, const Float4 (&beside)[kCutTails],
                          Float4 value) {
   const Node& node = task.node();
-  const Cut& cut = node.matrix.cut;
+  const Cut& cut = kept_cut(task);
 #pragma unroll
   for (uint32_t s = 0; s < kCutTails; ++s) {
     if (s >= cut.tails) continue;
@@ -87,7 +87,7 @@ TREK_TILE void give_four(const Task& task, const Outputs& at, const Float4 (&bes
 TREK_TILE void deliver_part(const Task& task) {
   const Node& node = task.node();
   const Part part = part_of(task);
-  if (node.matrix.cut.plain != 0) {
+  if (kept_cut(task).plain != 0) {
     const uint32_t width = (part.columns + 3) / 4;
     const float* totals = task.shared<const float>(shared_at::kValues);
     TREK_ROLLED
@@ -103,6 +103,7 @@ TREK_TILE void deliver_part(const Task& task) {
     }
     return;
   }
+  task.sync();  // all have read what lies at kPart and kCut, where programs have their slots
   Positions where;
   where.width = part.columns;
   where.rows = node.matrix.result_rows;
