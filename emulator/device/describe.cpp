@@ -8,6 +8,7 @@
 
 #include "emulator/device/describe_product.h"
 #include "emulator/device/element.h"
+#include "emulator/device/matrix_cut.h"
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
 #include "emulator/plan/geometry.h"
@@ -549,6 +550,14 @@ void Describer::describe_matrix() {
   const DType accumulator =
       isa::is_real(element) ? (wide ? DType::f64 : DType::f32) : (wide ? DType::i64 : DType::i32);
   node_.compute = static_cast<uint8_t>(accumulator);
+  if (element == DType::f32 && type(1).dtype == DType::f32) {
+    // Buffers begin at multiples of 16 bytes; lines of a tile, where they are neighbours, and matrices must.
+    const auto aligned = [](int64_t line, int64_t lines, int64_t matrix) {
+      return (line != 1 || lines % 4 == 0) && matrix % 4 == 0;
+    };
+    to.cut = cut_of(to, {aligned(to.a_row, tiles.rows, to.a_matrix),
+                         aligned(to.b_column, tiles.columns, to.b_matrix)});
+  }
   // scale, bias and tail as steps in the accumulator's type, then the conversion, then the chain.
   Draft draft;
   Input main{Input::Kind::main, 0};
@@ -583,6 +592,7 @@ void Describer::describe_matrix() {
   draft.result = main;
   draft.dtype = main_type();
   record_.append(draft, of_.chain, result_type(0).shape, main);
+  record_.plain_tail(draft, result_type(0).dtype, shape.n, to.cut);
   programs({}, {draft}, accumulator);
   node_.fetch[0].narrow = node_.deliver[0].narrow;  // the form of what is staged
   // What has elements of 8 bytes behind it stays with the dot order.

@@ -20,7 +20,7 @@ namespace trek::device {
 using isa::DType;
 using isa::Opcode;
 
-inline constexpr uint32_t kNodeBytes = 1024;
+inline constexpr uint32_t kNodeBytes = 1536;
 inline constexpr uint32_t kMaxScalars = 120;  // of a node
 inline constexpr int kMaxAxes = isa::kMaxRank;
 
@@ -225,6 +225,52 @@ inline constexpr uint32_t kPartRows = 128;
 inline constexpr uint32_t kThinRows = 4;
 inline constexpr uint32_t kThinDepth = 4096;
 inline constexpr uint32_t kThinSums = 24000;
+// How an f32 product divides a part of its tile; see matrix_cut.h. In bytes, but for bits.
+struct CutSide {
+  uint32_t step;        // in memory, from a row of its panels to the next; a row is a line or a k
+  uint32_t group;       // in memory, from a block of k to the next
+  uint32_t advance;     // in memory, from a stage to the next
+  uint32_t pitch;       // in a panel, from a row to the next
+  uint32_t bytes;       // from the panel of a group to the next
+  uint32_t first;       // of the panels in a stage
+  uint8_t row_bits;     // rows of a panel, 1 << row_bits
+  uint8_t copies_bits;  // copies of a row
+  uint8_t unit_bits;    // elements of a copy: 0 or 2
+  uint8_t by_line;      // rows are lines: k are neighbours in memory
+  uint32_t unused;
+};
+// A step of a tail that is kept in registers: what stands beside the value that the step before gave.
+struct CutTail {
+  enum Beside : uint8_t { nothing, operand, scalar };
+  int64_t offset;  // of the operand in the arena
+  int64_t row;     // its strides, in elements
+  int32_t column;
+  uint16_t opcode;
+  uint8_t beside;
+  uint8_t scalar_index;
+  uint8_t second;  // the value is the step's second input
+  uint8_t unused[7];
+};
+inline constexpr uint32_t kCutTails = 3;
+struct Cut {
+  CutSide left;
+  CutSide right;
+  uint32_t stage;         // of the panels of a stage
+  uint32_t sums;          // where in shared memory lanes give sums to others
+  uint32_t across_magic;  // number of a tile x across_magic >> across_shift: divided by `across`
+  uint16_t groups;        // blocks of k at once
+  uint8_t across_shift;
+  uint8_t
+      patch;  // outputs of a lane, 4 x 4 or 8 x 8; kLargePatch; 0: the product is not one of these
+  uint8_t row_bits;     // rows of the part, 1 << row_bits
+  uint8_t column_bits;  // columns
+  uint8_t depth_bits;   // k of a stage, 1 << depth_bits
+  uint8_t ahead;        // stages in shared memory
+  uint8_t plain;        // the deliver program is `tails` steps of tail[]
+  uint8_t tails;
+  uint8_t unused[10];
+  CutTail tail[kCutTails];
+};
 
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
@@ -253,6 +299,7 @@ struct Matrix {
   TailStep tail[kMaxTail];
 
   static constexpr uint8_t kNoTail = 0xFF;
+  alignas(16) Cut cut;
 };
 
 // Moves: what each reads is said in move.h.
@@ -334,8 +381,9 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 }
 
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
+static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
-static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 168 && sizeof(Move) == 48);
-static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 352 && alignof(Node) == 16);
+static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 48);
+static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);
 
 }  // namespace trek::device

@@ -80,6 +80,9 @@ class Record {
   // Whether a draft has a narrow form, and the draft as a program of either form.
   bool fits_narrow(const Draft& draft, isa::DType main) const;
   Program program(const Draft& draft, bool narrow);
+  // Writes a draft of a product of f32, whose lines have n elements, as a tail that matrix_f32.h has in
+  // registers, where it is one.
+  void plain_tail(const Draft& draft, isa::DType result, int64_t n, Cut& cut) const;
 
   // The record.
   Described finish();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "emulator/device/element.h"
+#include "emulator/device/matrix_cut.h"
 #include "emulator/device/record.h"
 #include "isa/convert.h"
 
@@ -135,6 +136,59 @@ bool Record::fits_narrow(const Draft& draft, DType main) const {
   }
   if (is_wide(input_type(draft, draft.result, main))) return false;
   return slots_of(draft, true, nullptr, nullptr) <= static_cast<int>(kNarrowSlots);
+}
+
+void Record::plain_tail(const Draft& draft, DType result, int64_t n, Cut& cut) const {
+  const auto is_computed = [](Opcode opcode) {
+    switch (opcode) {
+#define TREK_CASE(Id, expression) case Opcode::Id:
+      TREK_F32_TAILS(TREK_CASE)
+#undef TREK_CASE
+      return true;
+      default:
+        return false;
+    }
+  };
+  const auto is_value = [](Input input, size_t step) {
+    return step == 0 ? input.kind == Input::Kind::main
+                     : input.kind == Input::Kind::step && input.index + 1 == step;
+  };
+  if (result != DType::f32 || draft.steps.size() > kCutTails) return;
+  if (!is_value(draft.result, draft.steps.size())) return;
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    const Draft::Step& step = draft.steps[s];
+    if (step.from != DType::f32 || step.to != DType::f32 || !is_computed(step.opcode)) return;
+    CutTail& tail = cut.tail[s];
+    tail = {};
+    tail.opcode = static_cast<uint16_t>(step.opcode);
+    tail.second = is_value(step.inputs[0], s) ? 0 : 1;
+    const Input beside = step.inputs[1 - tail.second];
+    if (!is_value(step.inputs[tail.second], s)) return;
+    if (beside.kind == Input::Kind::none) continue;
+    if (input_type(draft, beside, DType::f32) != DType::f32) return;
+    if (beside.kind == Input::Kind::scalar) {
+      tail.beside = CutTail::scalar;
+      tail.scalar_index = static_cast<uint8_t>(beside.index);
+      continue;
+    }
+    if (beside.kind != Input::Kind::operand) return;
+    // An element for each of the result's, one for all, or some by row and by column.
+    const Operand& operand = operands_[beside.index];
+    tail.beside = CutTail::operand;
+    tail.offset = operand.offset;
+    if (operand.map.kind == Map::same) {
+      tail.row = n;
+      tail.column = 1;
+    } else if (operand.map.kind == Map::axes) {
+      const Axis& rows = axes_[operand.map.first];
+      const Axis& columns = axes_[operand.map.first + 1];
+      if (operand.map.count != 2 || columns.size != n || columns.stride > 1) return;
+      tail.row = rows.stride;
+      tail.column = static_cast<int32_t>(columns.stride);
+    }
+  }
+  cut.tails = static_cast<uint8_t>(draft.steps.size());
+  cut.plain = 1;
 }
 
 Program Record::program(const Draft& draft, bool narrow) {

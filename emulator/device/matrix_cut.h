@@ -1,0 +1,62 @@
+// How the f32 product of matrix_f32.h divides a tile between lanes, blocks of k and shared memory. describe()
+// works it out once.
+//
+// A tile is worked on in parts. A lane multiplies a patch of 4 x 4 or 8 x 8 outputs for one block of 64 k, so
+// a part takes a number of lanes, a group; the block's other lanes are groups that take other blocks of k at
+// the same time. All blocks are gone through in rounds of `groups`, and what a round multiplies comes
+// to shared memory in stages of `depth` k of every group.
+#pragma once
+
+#include "emulator/device/shared.h"
+#include "isa/semantics/dot.h"
+
+namespace trek::device {
+
+namespace matrix_f32 {
+
+inline constexpr uint32_t kBlock = semantics::kDotBlock;
+inline constexpr uint32_t kSegment = semantics::kDotSegment;
+
+inline constexpr uint32_t kStep = 8;  // k that are multiplied between two looks at anything else
+inline constexpr uint32_t kPad = 4;   // elements behind each row of a panel, against bank conflicts
+inline constexpr uint32_t kMostAhead = 4;
+inline constexpr uint32_t kMostGroups = kSegment / kBlock;
+
+// The large part: all lanes go through k together.
+inline constexpr uint32_t kLargeLines = 128;  // in each direction
+inline constexpr uint8_t kLargePatch = 128;   // Cut::patch, which says so
+
+// Beyond these, offsets within a part need more than 32 bits; in elements.
+inline constexpr int64_t kMostStride = int64_t{1} << 22;
+inline constexpr int64_t kMostDepth = int64_t{1} << 30;
+
+// Byte offsets in shared memory: the part that is worked on and the node's cut, which is read oftener than a
+// node's record should be; what threads copy; and the panels.
+inline constexpr uint32_t kPart = shared_at::kSlots;
+inline constexpr uint32_t kPartBytes = 96;
+inline constexpr uint32_t kCut = kPart + kPartBytes;
+inline constexpr uint32_t kCopiers = kCut + sizeof(Cut);
+inline constexpr uint32_t kCopiersBytes = 2 * kBlockThreads * 16;
+inline constexpr uint32_t kPanels = kCopiers + kCopiersBytes;
+inline constexpr uint32_t kBehindPanels = 2 * (kLargeLines + kPad) * 4;  // read ahead, and not used
+
+// The instructions of tails that are computed in registers, of a and b in f32.
+#define TREK_F32_TAILS(X)          \
+  X(Add, semantics::add(a, b))     \
+  X(Sub, semantics::sub(a, b))     \
+  X(Mul, semantics::mul(a, b))     \
+  X(Maximum, semantics::max(a, b)) \
+  X(Relu, semantics::relu(a))      \
+  X(ReluGrad, semantics::relu_grad(a, b))
+
+}  // namespace matrix_f32
+
+// The cut of a node's product, of which all but `cut` is known. `aligned`: a_batch, b_batch, offsets and tiles
+// keep 16-byte alignment. A product beyond kMostStride or kMostDepth has none. Host only.
+struct Alignment {
+  bool left;
+  bool right;
+};
+Cut cut_of(const Matrix& of, Alignment aligned);
+
+}  // namespace trek::device

@@ -1,0 +1,100 @@
+// What the two ways through a part of a tile of the f32 product have in common: the part, its operands, and
+// copies into shared memory. Device only; matrix_f32.h is where to start.
+#pragma once
+
+#ifdef __CUDA__
+
+#include "emulator/device/matrix_cut.h"
+#include "emulator/device/stage.h"
+
+// What holds accumulators must be copied into its caller, or they go through memory.
+#define TREK_TILE TREK_ON_DEVICE static inline __attribute__((always_inline))
+
+namespace trek::device::matrix_f32 {
+
+using Float4 = float __attribute__((ext_vector_type(4)));
+using Float2 = float __attribute__((ext_vector_type(2)));
+
+// Shared memory by its addresses there, in bytes.
+template <typename T>
+using InShared = __attribute__((address_space(3))) T;
+TREK_TILE Float4 load_four(uint32_t at) { return *(InShared<const Float4>*)(uintptr_t{at}); }
+// The same, neither sooner nor later.
+TREK_TILE Float4 load_four_now(uint32_t at) {
+  return *(InShared<const volatile Float4>*)(uintptr_t{at});
+}
+TREK_TILE Float2 load_two(uint32_t at) { return *(InShared<const Float2>*)(uintptr_t{at}); }
+TREK_TILE void store_four(uint32_t at, Float4 v) { *(InShared<Float4>*)(uintptr_t{at}) = v; }
+TREK_TILE void store_one(uint32_t at, float v) { *(InShared<float>*)(uintptr_t{at}) = v; }
+TREK_TILE uint32_t address(const Task& task, uint32_t at) {
+  return shared_address(task.shared<float>(at));
+}
+
+// Copies from memory to shared memory, which arrive later.
+TREK_TILE void copy_four(uint32_t to, const std::byte* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+TREK_TILE void copy_one(uint32_t to, const std::byte* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+// The same where `does`, without a branch.
+TREK_TILE void copy_four(bool does, uint32_t to, const std::byte* from) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(
+          static_cast<uint32_t>(does)),
+      "r"(to), "l"(from)
+      : "memory");
+}
+TREK_TILE void copy_one(bool does, uint32_t to, const std::byte* from) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.ca.shared.global [%1], [%2], 4; }" ::"r"(
+          static_cast<uint32_t>(does)),
+      "r"(to), "l"(from)
+      : "memory");
+}
+TREK_TILE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until all but the last `pending` groups of copies of this thread have arrived.
+TREK_TILE void wait_for_copies(uint32_t pending) {
+  if (pending == 0)
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+  else if (pending == 1)
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+  else
+    asm volatile("cp.async.wait_group 2;" ::: "memory");
+}
+
+// Keeps the compiler from working out a number in another way, or long before it is wanted.
+TREK_TILE void hide(uint32_t& number) { asm volatile("" : "+r"(number)); }
+TREK_TILE void hide(const std::byte*& address) { asm volatile("" : "+l"(address)); }
+
+// One operand of a part: line 0 at k = 0, and the lines that exist.
+struct Side {
+  const std::byte* data;
+  uint32_t lines;
+};
+
+// A part of a tile: its first output is at (row, column), among the rows of all batches. It lies at kPart in
+// shared memory, and what is read of it behind a barrier takes no registers until then.
+struct alignas(16) Part {
+  Side left;
+  Side right;
+  int64_t row;
+  int64_t column;
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t parts;  // of the tile
+  uint32_t k;      // of the product
+};
+static_assert(sizeof(Part) <= kPartBytes);
+TREK_TILE const Part& part_of(const Task& task) { return *task.shared<const Part>(kPart); }
+TREK_TILE const Cut& kept_cut(const Task& task) { return *task.shared<const Cut>(kCut); }
+
+// What stands behind the last k: 0 on the right, -0 on the left.
+alignas(16) TREK_ON_DEVICE static const float kBehind[8] = {0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f};
+TREK_TILE const std::byte* behind(bool left) {
+  return reinterpret_cast<const std::byte*>(kBehind + (left ? 4 : 0));
+}
+
+}  // namespace trek::device::matrix_f32
+
+#endif  // __CUDA__
