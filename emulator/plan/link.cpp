@@ -36,7 +36,8 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
     isa::Problem problem;
     problem.code = isa::ErrorCode::ShapeLimit;
     problem.message = fmt::format(
-        "the program needs {} bytes of device memory ({} of them for registers), and {} has {}",
+        "the program needs {} bytes of device memory ({} of them for registers), and {} has {} for "
+        "it",
         plan.arena_bytes, plan.peak_bytes, device.name, device.memory_bytes);
     return problem;
   }
