@@ -83,20 +83,20 @@ std::string SourceManager::folder(uint32_t file) const {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-std::string_view SourceManager::line(uint32_t number, uint32_t line) const {
-  const File& file = files_[number];
-  const std::string_view text = file.text;
-  if (line < file.known_line) {
-    file.known_line = 1;
-    file.known_offset = 0;
+std::string_view SourceManager::line(uint32_t file, uint32_t line) const {
+  const File& source = files_[file];
+  const std::string_view text = source.text;
+  if (line < source.known_line) {
+    source.known_line = 1;
+    source.known_offset = 0;
   }
-  while (file.known_line < line) {
-    const size_t end = text.find('\n', file.known_offset);
+  while (source.known_line < line) {
+    const size_t end = text.find('\n', source.known_offset);
     if (end == std::string_view::npos) return "";
-    file.known_offset = end + 1;
-    ++file.known_line;
+    source.known_offset = end + 1;
+    ++source.known_line;
   }
-  std::string_view found = text.substr(file.known_offset);
+  std::string_view found = text.substr(source.known_offset);
   found = found.substr(0, std::min(found.find('\n'), found.size()));
   if (!found.empty() && found.back() == '\r') found.remove_suffix(1);
   return found;

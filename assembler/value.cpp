@@ -196,24 +196,24 @@ struct Function {
   Computed (*apply)(std::span<const Value>);
 };
 
-template <bool greatest>
+template <bool kGreatest>
 Computed extreme(std::span<const Value> values) {
   Value best = values[0];
   for (const Value& value : values.subspan(1)) {
     const int o = order(value, best);
     if (o == 2) return Value::of(std::numeric_limits<double>::quiet_NaN());
-    if (o == (greatest ? 1 : -1)) best = value;
+    if (o == (kGreatest ? 1 : -1)) best = value;
   }
   return best;
 }
 
-template <double (*f)(double)>
+template <double (*kFunction)(double)>
 Computed rounded(std::span<const Value> values) {
-  return values[0].is_integer() ? Computed(values[0]) : to_integer(f(values[0].real));
+  return values[0].is_integer() ? Computed(values[0]) : to_integer(kFunction(values[0].real));
 }
-template <double (*f)(double)>
+template <double (*kFunction)(double)>
 Computed real_function(std::span<const Value> values) {
-  return Value::of(f(values[0].as_real()));
+  return Value::of(kFunction(values[0].as_real()));
 }
 
 double floor_of(double x) { return semantics::floor(x); }

@@ -194,7 +194,7 @@ Bits to_bits(const Value& value, isa::DType dtype) {
   const bool is_large = value.integer > std::numeric_limits<int64_t>::max();
   const auto bits = isa::integer_to_bits(dtype, static_cast<int64_t>(value.integer), is_large);
   if (!bits) return outside();
-  return {*bits, "", false};
+  return {bits, "", false};
 }
 
 }  // namespace trek::assembler

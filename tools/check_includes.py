@@ -34,7 +34,7 @@ SEES = {
     "hostlib": ["isa", "assembler", "emulator", "emulator/plan", "emulator/ref", "emulator/resident"],
 }
 # On top: these may include everything above and their own.
-TOP = ["tests", "samples"]
+TOP = ["tests", "samples", "tools"]
 
 SUFFIXES = {".h", ".cpp", ".def", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')

@@ -83,6 +83,9 @@ struct Fault {
   int64_t extra;
 };
 
+inline constexpr Fault kNoFault = {0, INT64_MAX, 0, 0};
+TREK_UNIT bool is_fault(const Fault& fault) { return fault.element != INT64_MAX; }
+
 // What is outside of the node: the arena that its offsets are of, the host's random seed, and the values
 // of the loop counters that it reads, in the order of Described::counter_regions.
 struct Environment {

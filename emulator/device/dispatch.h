@@ -9,6 +9,7 @@
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
+#include "emulator/device/quick.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
 #include "emulator/device/softmax.h"
@@ -46,7 +47,7 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
   }
 }
 
-TREK_UNIT void run_unit(const Task& task, int64_t first, int64_t count) {
+TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
   const Form form = form_of(static_cast<DType>(task.node().compute));
   switch (static_cast<Kind>(task.node().kind)) {
     case Kind::program:
@@ -193,13 +194,10 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
                        const Environment& environment, Fault* fault) {
   const Task task(block);
-  if (task.thread() == 0) {
-    *fault = {0, INT64_MAX, 0, 0};
+  if (task.thread() == 0)
     *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
                                                   fault};
-  }
-  task.sync();
-  read_scalars(task, environment.counters);
+  read_scalars(task, node, environment);
   task.sync();
   // A node that is one task counts in the terms of its unit.
   if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
@@ -208,8 +206,17 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   }
   dispatch_detail::run_unit(task, first, count);
   task.sync();
-  if (task.thread() == 0 && task.failed()) dispatch_detail::describe_fault(task);
-  task.sync();
+  // Not through the context, which a thread that is ahead may already have written for its next task.
+  if (is_fault(*fault)) {
+    if (task.thread() == 0) dispatch_detail::describe_fault(task);
+    task.sync();
+  }
+}
+
+TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
+                             const Environment& environment) {
+  run_quick(block, node, first, count, environment.arena);
+  block.sync();
 }
 
 }  // namespace trek::device

@@ -15,7 +15,7 @@ Fault execute_on_host(const Node& node, int64_t first, int64_t count,
     std::byte bytes[16];
   };
   const auto shared = std::make_unique_for_overwrite<Line[]>(kSharedBytes / sizeof(Line));
-  Fault fault{};
+  Fault fault = kNoFault;
   Block block;
   block.threads = threads;
   block.shared = reinterpret_cast<std::byte*>(shared.get());

@@ -7,9 +7,12 @@ namespace trek::device {
 
 // index ÷ the axis's size; index is not negative.
 TREK_UNIT_CALL int64_t divided_slowly(int64_t index, int64_t size) { return index / size; }
+TREK_UNIT int64_t divided_by_magic(const Axis& axis, int64_t index) {
+  return static_cast<int64_t>(static_cast<uint64_t>(index) * axis.magic >> axis.shift);
+}
 TREK_UNIT int64_t divided(const Axis& axis, int64_t index) {
   if (axis.magic == 0) return divided_slowly(index, axis.size);
-  return static_cast<int64_t>(static_cast<uint64_t>(index) * axis.magic >> axis.shift);
+  return divided_by_magic(axis, index);
 }
 
 // The place of `index` under a map of the node. place_of() is the same as a call: for where registers
@@ -34,6 +37,20 @@ TREK_UNIT_CALL int64_t place_of(const Node& node, Map map, int64_t index) {
   return place_here(node, map, index);
 }
 
+// The same of axes that have a magic, but for the outermost.
+TREK_UNIT int64_t place_by_magic(const Node& node, Map map, int64_t index) {
+  const Axis* axes = node.axis(map.first);
+  int64_t place = 0;
+  TREK_ROLLED
+  for (int i = map.count - 1; i > 0; --i) {
+    const Axis axis = axes[i];
+    const int64_t above = divided_by_magic(axis, index);
+    place += (index - above * axis.size) * axis.stride;
+    index = above;
+  }
+  return place + index * axes[0].stride;
+}
+
 // The elements of a tensor that a unit works on together, numbered by position: a range, or the rectangle
 // rows × columns, where element = rows(first_row + p / width) + columns(first_column + p % width).
 struct Positions {
@@ -44,6 +61,15 @@ struct Positions {
   Map rows{};
   Map columns{};
 };
+
+// Whether four positions that are left in their row are four elements in line.
+TREK_UNIT bool rows_of_fours(const Node& node, const Positions& at) {
+  if (at.width == 0) return true;
+  if (((at.first_column | at.width) & 3) != 0) return false;
+  if (at.columns.kind != Map::axes) return at.columns.kind == Map::same;
+  const Axis& last = node.axis(at.columns.first)[at.columns.count - 1];
+  return last.stride == 1 && (last.size & 3) == 0;
+}
 
 TREK_UNIT int64_t element_at(const Node& node, const Positions& at, uint32_t p) {
   if (at.width == 0) return at.first + p;

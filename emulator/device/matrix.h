@@ -30,7 +30,7 @@ template <typename A>
 inline constexpr uint32_t kLineStep = kMostDown * kOutputs<A> + 4;
 inline constexpr uint32_t kLeft = shared_at::kWork;
 template <typename A>
-inline constexpr uint32_t kRight = kLeft + kDotBlock * kLineStep<A> * sizeof(A);
+inline constexpr uint32_t kRight = kLeft + sizeof(A) * kDotBlock * kLineStep<A>;
 static_assert(kRight<float> + kDotBlock * kLineStep<float> * 4 <= kSharedBytes);
 static_assert(kRight<double> + kDotBlock * kLineStep<double> * 8 <= kSharedBytes);
 
@@ -181,14 +181,13 @@ TREK_UNIT_CALL void multiply_tile(Task task, int64_t tile) {
           static_cast<uint32_t>(end_column - column < columns ? end_column - column : columns);
       const Side x{a + row * of.a_row * size_of(a_type), of.a_row, of.a_k, m};
       const Side y{b + column * of.b_column * size_of(b_type), of.b_column, of.b_k, n};
-      Outputs<A> segment;
-      add_to(segment, Outputs<A>{}, true);
+      Outputs<A> segment{};
       for (int64_t k = 0; k < of.k; k += kDotBlock) {
         const auto length = static_cast<uint32_t>(of.k - k < kDotBlock ? of.k - k : kDotBlock);
         stage_side(task, x, a_type, rows, k, length, left);
         stage_side(task, y, b_type, columns, k, length, right);
         task.sync();
-        Outputs<A> block;
+        Outputs<A> block{};
         if (works) {
           multiply(left + my_row, right + my_column, length, block);
           add_to(segment, block, k % kDotSegment == 0);

@@ -128,6 +128,29 @@ struct Step {
   uint8_t unused;
 };
 
+// The commonest steps of networks: these a narrow program takes in lines of four, without a call.
+constexpr bool is_simple(Opcode opcode, DType from, DType to) {
+  const auto real = [](DType type) {
+    return type == DType::f32 || type == DType::bf16 || type == DType::f16;
+  };
+  switch (opcode) {
+    case Opcode::Copy:
+    case Opcode::Where:
+      return true;
+    case Opcode::Add:
+    case Opcode::Sub:
+    case Opcode::Mul:
+    case Opcode::Maximum:
+    case Opcode::Relu:
+    case Opcode::ReluGrad:
+    case Opcode::Fma:
+    case Opcode::Cast:
+      return real(from) && real(to);
+    default:
+      return false;
+  }
+}
+
 // A micro-program: gives one element from elements at the same place. In the narrow form every value has
 // at most 32 bits and what it reads is loaded into slots first; the wide form takes any type.
 struct Program {
@@ -139,7 +162,9 @@ struct Program {
   uint8_t narrow;
   Source result;  // where its value is at the end
   uint8_t dtype;  // of its value
-  uint8_t unused[5];
+  uint8_t
+      flat;  // narrow: four elements from a multiple of four on are in line in all that it reads and writes
+  uint8_t unused[4];
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {
@@ -210,14 +235,14 @@ struct Order {
 };
 
 struct alignas(16) Node {
-  uint32_t bytes;   // of the record
-  uint16_t opcode;  // Opcode of its own instruction
-  uint8_t kind;     // Kind
-  uint8_t tiling;   // Tiling
-  uint8_t type;     // DType: T of its own instruction
-  uint8_t compute;  // DType: that of its arithmetic
-  uint8_t flag;     // nesterov, the reduction of a loss, a scalar operand: see the units
-  uint8_t unused;
+  uint32_t bytes;     // of the record
+  uint16_t opcode;    // Opcode of its own instruction
+  uint8_t kind;       // Kind
+  uint8_t tiling;     // Tiling
+  uint8_t type;       // DType: T of its own instruction
+  uint8_t compute;    // DType: that of its arithmetic
+  uint8_t flag;       // nesterov, the reduction of a loss, a scalar operand: see the units
+  uint8_t quick;      // for execute_quick(): see quick.h
   uint16_t operands;  // of its own; the table has more where programs read them
   uint16_t all_operands;
   uint16_t results;

@@ -146,8 +146,8 @@ TREK_UNIT_CALL void count_lines(Task task, int64_t first, int64_t count) {
     }
     task.sync();
     for (uint32_t i = task.thread(); i < some * n; i += task.threads()) {
-      const uint64_t* line = keys + i / n * n;
       const uint32_t own = i % n;
+      const uint64_t* line = keys + (i - own);
       const uint64_t key = line[own];
       uint32_t before = 0;
       for (uint32_t j = 0; j < n; ++j)
@@ -168,8 +168,8 @@ TREK_UNIT_CALL void order(Task task, int64_t first, int64_t count) {
   if (lines.n <= kCounted) return count_lines(task, first, count);
   const auto n = static_cast<uint32_t>(lines.n);
   for (int64_t line = first; line < first + count; ++line) {
-    Items items;
-    Items spare;
+    Items items{};
+    Items spare{};
     make_room(task, first, n, items, spare);
     for (uint32_t i = task.thread(); i < n; i += task.threads()) {
       const int64_t at =
@@ -190,8 +190,8 @@ TREK_UNIT_CALL void permutation(Task task) {
   using namespace order_detail;  // NOLINT(google-build-using-namespace)
   const auto n = static_cast<uint32_t>(task.node().result(0).elements);
   const uint64_t key = semantics::seeded_key(task.attribute(0), task.context().seed);
-  Items items;
-  Items spare;
+  Items items{};
+  Items spare{};
   make_room(task, 0, n, items, spare);
   for (uint32_t i = task.thread(); i < n; i += task.threads()) {
     items.keys[i] = semantics::random_word(key, task.attribute(1), i);

@@ -66,13 +66,13 @@ TREK_UNIT bool load_four(const std::byte* at, DType type, Four& values) {
 }
 TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
   if (size_of(type) == 4 && is_aligned(at, 16)) {
-    Words words;
+    Words words{};
     for (int e = 0; e < 4; ++e) words.e[e] = values.e[e];
     *reinterpret_cast<Words*>(at) = words;
     return true;
   }
   if (type == DType::bf16 && is_aligned(at, 8)) {
-    Halves halves;
+    Halves halves{};
     for (int e = 0; e < 4; ++e) halves.e[e] = semantics::narrow<BF16>(as_float(values.e[e])).bits;
     *reinterpret_cast<Halves*>(at) = halves;
     return true;
@@ -83,7 +83,11 @@ TREK_UNIT bool store_four(std::byte* at, DType type, const Four& values) {
 // The positions that a thread takes through a narrow program are p ... p + 3; what elements they are is in
 // shared memory, four numbers of each thread. Beyond the end it is the last one again.
 TREK_UNIT int64_t* elements_of(const Task& task) {
-  return task.shared<int64_t>(shared_at::kElements) + 4 * task.thread();
+  const uint32_t first = 4 * task.thread();
+  return task.shared<int64_t>(shared_at::kElements) + first;
+}
+TREK_UNIT void say_elements(const Task& task, int64_t first) {
+  for (int e = 0; e < 4; ++e) elements_of(task)[e] = first + e;
 }
 // Whether the four are all there, and side by side.
 TREK_UNIT_CALL bool find_elements(Task task, const Positions& where, uint32_t p, uint32_t count) {
@@ -133,13 +137,51 @@ TREK_UNIT void load_slots(const Task& task, const Program& program, bool adjacen
         at = place_of(task.node(), from.map, at);
         in_line = last == at + 3;
       }
-      Four values;
+      Four values{};
       if (in_line && load_four(task.memory(from) + at * size_of(type), type, values)) {
         put(task, to, values);
         continue;
       }
     }
     load_scattered(task, from, to);
+  }
+}
+
+// Four elements in line, of a type that flat programs have, from a place that is aligned for it.
+TREK_UNIT Four load_in_line(const std::byte* at, DType type) {
+  if (type == DType::bf16) {
+    const Halves halves = *reinterpret_cast<const Halves*>(at);
+    return {{uint32_t{halves.e[0]} << 16, uint32_t{halves.e[1]} << 16, uint32_t{halves.e[2]} << 16,
+             uint32_t{halves.e[3]} << 16}};
+  }
+  const Words words = *reinterpret_cast<const Words*>(at);
+  return {{words.e[0], words.e[1], words.e[2], words.e[3]}};
+}
+TREK_UNIT Four load_flat_one(const Task& task, const Node& node, const Load& load, int64_t first) {
+  const Operand& from = node.operand(load.operand);
+  const auto type = static_cast<DType>(from.dtype);
+  const std::byte* memory = task.memory(from);
+  if (from.map.kind == Map::one) {
+    const uint32_t one = type == DType::bf16
+                             ? uint32_t{*reinterpret_cast<const Aliased<uint16_t>*>(memory)} << 16
+                             : *reinterpret_cast<const Aliased<uint32_t>*>(memory);
+    return {{one, one, one, one}};
+  }
+  const int64_t at = from.map.kind == Map::same ? first : place_by_magic(node, from.map, first);
+  return load_in_line(memory + at * size_of(type), type);
+}
+// load_slots() of a flat program, for the four elements from `first`, a multiple of four: two operands are
+// asked for before either is waited for.
+TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& program,
+                         int64_t first) {
+  for (uint32_t l = 0; l < program.loads; l += 2) {
+    const Load a = *node.load(program.first_load + l);
+    const Four x = load_flat_one(task, node, a, first);
+    if (l + 1 < program.loads) {
+      const Load b = *node.load(program.first_load + l + 1);
+      put(task, slot_at(task, b.slot), load_flat_one(task, node, b, first));
+    }
+    put(task, slot_at(task, a.slot), x);
   }
 }
 
@@ -166,17 +208,15 @@ TREK_UNIT_CALL void step_slowly(Task task, const Step& step, uint32_t main) {
   }
 }
 
-// One narrow step: the commonest instructions of networks in lines of four; false for any other.
-TREK_UNIT bool step_four(const Task& task, const Step& step, uint32_t main) {
-  const auto opcode = static_cast<Opcode>(step.opcode);
-  const auto from = static_cast<DType>(step.from);
-  const auto to = static_cast<DType>(step.to);
-  const bool moves = opcode == Opcode::Copy || opcode == Opcode::Where;
-  if (!moves && form_of(from) != Form::real32) return false;
-  const Four x = get(task, place_of_input(task, step.inputs[0], main));
-  const Four y = get(task, place_of_input(task, step.inputs[1], main));
-  const Four z = get(task, place_of_input(task, step.inputs[2], main));
-  Four r;
+// A float rounded to a type that simple steps have.
+TREK_UNIT float rounded_in_line(DType to, float x) {
+  if (to == DType::bf16) return semantics::widen(semantics::narrow<BF16>(x));
+  if (to == DType::f16) return semantics::widen(semantics::narrow<F16>(x));
+  return x;
+}
+// A step that is_simple(), of its values: y and z are looked at where the instruction has them.
+TREK_UNIT Four apply_simple(Opcode opcode, DType to, const Four& x, const Four& y, const Four& z) {
+  Four r = x;
 #define TREK_FOUR(Id, expression)       \
   case Opcode::Id:                      \
     for (int e = 0; e < 4; ++e) {       \
@@ -196,26 +236,24 @@ TREK_UNIT bool step_four(const Task& task, const Step& step, uint32_t main) {
     TREK_FOUR(Relu, semantics::relu(a))
     TREK_FOUR(ReluGrad, semantics::relu_grad(a, b))
     TREK_FOUR(Fma, semantics::fma(a, b, c))
-    case Opcode::Copy:
-      r = x;
-      break;
     case Opcode::Where:
       for (int e = 0; e < 4; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
+      return r;
+    case Opcode::Copy:
+      return r;
+    default:  // Cast: what is left is to round
       break;
-    case Opcode::Cast:
-      if (form_of(to) != Form::real32) return false;
-      r = x;
-      break;
-    default:
-      return false;
   }
 #undef TREK_FOUR
-  if (!moves && to != DType::f32) {
-    if (to != DType::bf16 && to != DType::f16) return false;
-    for (int e = 0; e < 4; ++e) r.e[e] = bits_of(rounded(to, as_float(r.e[e])));
-  }
-  put(task, slot_at(task, step.slot), r);
-  return true;
+  if (to != DType::f32)
+    for (uint32_t& bits : r.e) bits = bits_of(rounded_in_line(to, as_float(bits)));
+  return r;
+}
+TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
+  return apply_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.to),
+                      get(task, place_of_input(task, step.inputs[0], main)),
+                      get(task, place_of_input(task, step.inputs[1], main)),
+                      get(task, place_of_input(task, step.inputs[2], main)));
 }
 
 // The first `count` of four values to the elements of a result.
@@ -229,29 +267,45 @@ TREK_UNIT_CALL void store_scattered(Task task, const Operand& to, Place from, ui
 // What run() is to do. It stays in the caller's memory, so that it takes no registers meanwhile.
 struct Errand {
   Positions where;
-  uint32_t which;
-  uint32_t count;
-  uint32_t at;
-  uint32_t out;
+  uint32_t which = 0;
+  uint32_t count = 0;
+  uint32_t at = 0;
+  uint32_t out = 0;
 };
 
 TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& program) {
+  const Node& node = task.node();
+  const bool fours = rows_of_fours(node, errand.where);
   for (uint32_t p = 4 * task.thread(); p < errand.count; p += 4 * task.threads()) {
-    const bool adjacent = find_elements(task, errand.where, p, errand.count);
-    load_slots(task, program, adjacent);
+    int64_t first = 0;
+    bool adjacent = fours && p + 4 <= errand.count;
+    if (adjacent) {
+      first = element_at(node, errand.where, p);
+      say_elements(task, first);
+    } else {
+      adjacent = find_elements(task, errand.where, p, errand.count);
+      first = elements_of(task)[0];
+    }
+    if (adjacent && program.flat != 0 && (first & 3) == 0)
+      load_flat(task, node, program, first);
+    else
+      load_slots(task, program, adjacent);
     for (uint32_t s = 0; s < program.steps; ++s) {
-      const Step& step = *task.node().step(program.first_step + s);
-      if (!step_four(task, step, errand.at + 4 * p)) step_slowly(task, step, errand.at + 4 * p);
+      const Step& step = *node.step(program.first_step + s);
+      if (is_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.from),
+                    static_cast<DType>(step.to)))
+        put(task, slot_at(task, step.slot), step_four(task, step, errand.at + 4 * p));
+      else
+        step_slowly(task, step, errand.at + 4 * p);
     }
     const Place result = place_of_input(task, program.result, errand.at + 4 * p);
     if (errand.out == kToShared) {
       put(task, errand.at + 4 * p, get(task, result));  // there is room for a whole four
       continue;
     }
-    const Operand& to = task.node().result(errand.out);
+    const Operand& to = node.result(errand.out);
     const auto type = static_cast<DType>(to.dtype);
-    if (!adjacent || !store_four(task.memory(to) + elements_of(task)[0] * size_of(type), type,
-                                 get(task, result)))
+    if (!adjacent || !store_four(task.memory(to) + first * size_of(type), type, get(task, result)))
       store_scattered(task, to, result, errand.count - p);
   }
 }
@@ -283,7 +337,7 @@ TREK_UNIT_CALL void run_wide(Task task, const Errand& errand, const Program& pro
     TREK_ROLLED
     for (uint32_t s = 0; s < program.steps; ++s) {
       const Step& step = *task.node().step(program.first_step + s);
-      Inputs in;
+      Inputs in{};
       in.x = wide_value(task, step.inputs[0], main, element);
       in.y = wide_value(task, step.inputs[1], main, element);
       in.z = wide_value(task, step.inputs[2], main, element);

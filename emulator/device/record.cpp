@@ -198,7 +198,71 @@ uint32_t lay(std::vector<std::byte>& bytes, const std::vector<T>& table) {
 
 }  // namespace
 
+namespace {
+
+// Types whose elements a flat or a quick program reads and writes.
+bool suits_fours(const Operand& of) {
+  const auto type = static_cast<DType>(of.dtype);
+  return type == DType::bf16 || size_of(type) == 4;
+}
+
+}  // namespace
+
+// Whether places under a map come without a division.
+bool Record::is_magic(Map map) const {
+  for (uint32_t i = 1; map.kind == Map::axes && i < map.count; ++i)
+    if (axes_[map.first + i].magic == 0) return false;
+  return true;
+}
+
+// Whether four elements from a multiple of four on lie side by side under a map, from a multiple of four on,
+// or are one.
+bool Record::keeps_fours(Map map) const {
+  if (map.kind != Map::axes) return true;
+  for (uint32_t i = 0; i < map.count; ++i) {
+    const Axis& axis = axes_[map.first + i];
+    const bool last = i + 1u == map.count;
+    if (last ? axis.stride != 1 || axis.size % 4 != 0 : axis.stride % 4 != 0) return false;
+  }
+  return is_magic(map);
+}
+
+bool Record::is_flat(const Program& program) const {
+  const auto in_fours = [](const Operand& of) {
+    return suits_fours(of) && of.offset % (4 * int64_t{size_of(static_cast<DType>(of.dtype))}) == 0;
+  };
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Operand& from = operands_[loads_[program.first_load + l].operand];
+    const bool one = from.map.kind == Map::one && suits_fours(from);
+    if (!one && !(in_fours(from) && keeps_fours(from.map))) return false;
+  }
+  return program.narrow != 0 && std::all_of(results_.begin(), results_.end(), in_fours);
+}
+
+bool Record::is_quick() const {
+  const Program& program = node.deliver[0];
+  if (static_cast<Kind>(node.kind) != Kind::program || program.narrow == 0) return false;
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Operand& from = operands_[loads_[program.first_load + l].operand];
+    if (!suits_fours(from) || !is_magic(from.map)) return false;
+  }
+  const auto first = steps_.begin() + program.first_step;
+  const auto is_plain = [](const Scalar& scalar) {
+    return scalar.kind == Scalar::constant ||
+           (scalar.kind == Scalar::memory && scalar.from == scalar.to &&
+            size_of(static_cast<DType>(scalar.to)) == 4);
+  };
+  return suits_fours(results_[0]) && std::all_of(scalars_.begin(), scalars_.end(), is_plain) &&
+         std::all_of(first, first + program.steps, [](const Step& step) {
+           return is_simple(static_cast<isa::Opcode>(step.opcode), static_cast<DType>(step.from),
+                            static_cast<DType>(step.to));
+         });
+}
+
 Described Record::finish() {
+  for (Program* program : {&node.fetch[0], &node.fetch[1], &node.deliver[0], &node.deliver[1]})
+    program->flat = is_flat(*program) ? 1 : 0;
+  node.quick = is_quick() ? 1 : 0;
   node.first_scalar = static_cast<uint16_t>(scalars_.size());
   for (uint32_t index : attributes_) {
     if (scalars_.size() == kMaxScalars) {

@@ -54,11 +54,11 @@ class Record {
   Map axes(const Dimensions& dimensions);
 
   // Adds an entry to the table of operands, of results.
-  uint32_t operand(plan::Operand operand, const isa::Type& type, Map map);
-  void result(uint32_t view);
-  // The Scalar that an operand of the plan is as a `want`; of a real attribute that is not given, its
+  uint32_t operand(plan::Operand from, const isa::Type& type, Map map);
+  void result(uint32_t index);
+  // The Scalar that `from` is as a `want`; of a real attribute that is not given, its
   // default. A row of equal ones is one.
-  uint32_t scalar(plan::Operand operand, isa::DType want);
+  uint32_t scalar(plan::Operand from, isa::DType want);
   uint32_t constant(isa::DType type, uint64_t bits);
   // Appends to the unit's attributes, which stand one after the other.
   void attribute(uint32_t scalar_index);
@@ -82,6 +82,10 @@ class Record {
   int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
                std::map<uint32_t, int>* of_loads) const;
   uint32_t add(const Scalar& scalar);
+  bool is_magic(Map map) const;
+  bool keeps_fours(Map map) const;
+  bool is_flat(const Program& program) const;
+  bool is_quick() const;
 
   const plan::Plan& plan_;
   const plan::Node& of_;

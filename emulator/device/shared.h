@@ -74,7 +74,7 @@ class Task {
   }
   // Notes a fault of the node's instruction at an element; the lowest holds.
   TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }
-  TREK_ON_DEVICE bool failed() const { return fault().element != INT64_MAX; }
+  TREK_ON_DEVICE bool failed() const { return is_fault(fault()); }
 
  private:
 #ifdef __CUDA__
@@ -96,18 +96,24 @@ TREK_UNIT_CALL void give_result(Task task, uint32_t i, int64_t index, uint64_t b
   store64(task.memory(of), static_cast<DType>(of.dtype), index, bits);
 }
 
+// A scalar that is not a constant.
+TREK_UNIT_CALL uint64_t changing_scalar(const Scalar& scalar, const std::byte* arena,
+                                        const int64_t* counters) {
+  const auto from = static_cast<DType>(scalar.from);
+  const uint64_t bits = scalar.kind == Scalar::memory
+                            ? load64(arena + scalar.value, from, 0)
+                            : static_cast<uint64_t>(counters[scalar.value]);
+  return cast(from, static_cast<DType>(scalar.to), bits);
+}
+
 // Reads the scalars of a node. What follows must wait for a sync.
-TREK_UNIT void read_scalars(const Task& task, const int64_t* counters) {
-  for (uint32_t i = task.thread(); i < task.node().scalars; i += task.threads()) {
-    const Scalar scalar = task.node().scalar(i);
-    uint64_t bits = static_cast<uint64_t>(scalar.value);
-    if (scalar.kind != Scalar::constant) {
-      const auto from = static_cast<DType>(scalar.from);
-      bits = scalar.kind == Scalar::memory ? load64(task.context().arena + scalar.value, from, 0)
-                                           : static_cast<uint64_t>(counters[scalar.value]);
-      bits = cast(from, static_cast<DType>(scalar.to), bits);
-    }
-    task.shared<uint64_t>(shared_at::kScalars)[i] = bits;
+TREK_UNIT void read_scalars(const Task& task, const Node& node, const Environment& environment) {
+  for (uint32_t i = task.thread(); i < node.scalars; i += task.threads()) {
+    const Scalar& scalar = node.scalar(i);
+    task.shared<uint64_t>(shared_at::kScalars)[i] =
+        scalar.kind == Scalar::constant
+            ? static_cast<uint64_t>(scalar.value)
+            : changing_scalar(scalar, environment.arena, environment.counters);
   }
 }
 

@@ -32,10 +32,14 @@ class Context {
   friend class Owned;
 
   struct State {
+    State() = default;
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
+    ~State();
+
     std::shared_ptr<const CudaApi> api;
     DeviceInfo device;
     CuContext handle = nullptr;
-    ~State();
   };
   std::shared_ptr<const State> state_;
 };

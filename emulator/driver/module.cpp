@@ -33,7 +33,7 @@ Result<Module> Module::load(const Context& context, std::string_view name, std::
   std::string log(kLogBytes, '\0');
   JitOption options[] = {JitOption::error_log_buffer, JitOption::error_log_buffer_size};
   // The API takes numbers as pointers.
-  void* log_size = reinterpret_cast<void*>(log.size() - 1);  // NOLINT(performance-no-int-to-ptr)
+  void* log_size = reinterpret_cast<void*>(log.size() - 1);
   void* values[] = {log.data(), log_size};
   CuModule handle = nullptr;
   const CuResult result = api.module_load_data(&handle, text.data(), 2, options, values);

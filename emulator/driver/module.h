@@ -35,7 +35,8 @@ class Kernel {
   // Enqueues a launch; the arguments are the kernel's parameters, in order and of exactly their types.
   template <class... Arguments>
   Status launch(const Stream& stream, const LaunchShape& shape, Arguments... arguments) const {
-    std::array<void*, sizeof...(Arguments) + 1> pointers = {&arguments..., nullptr};
+    std::array<void*, sizeof...(Arguments) + 1> pointers = {static_cast<void*>(&arguments)...,
+                                                            nullptr};
     return launch_with(stream, shape, pointers.data());
   }
 

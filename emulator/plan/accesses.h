@@ -85,7 +85,7 @@ class Accesses {
   void add_node(uint32_t node);
   void finish(Access& access);
   bool touched(const Box& box, const Access& earlier, std::vector<uint32_t>* tasks) const;
-  bool is_same(uint32_t set, const std::vector<uint32_t>& tasks) const;
+  bool is_same(uint32_t index, const std::vector<uint32_t>& tasks) const;
   uint32_t intern(uint32_t node, const std::vector<uint32_t>& tasks);
 
   const Plan& plan_;

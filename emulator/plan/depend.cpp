@@ -56,9 +56,9 @@ class Dependencies {
 
   void reset();
   void forward();
-  void forward_node(uint32_t node);
+  void forward_node(uint32_t index);
   void backward(uint32_t loop);
-  void backward_node(uint32_t node, uint32_t loop, Walk& walk);
+  void backward_node(uint32_t index, uint32_t loop, Walk& walk);
   void enter(uint32_t region);
   void leave();
   void go_to(uint32_t region);
@@ -83,7 +83,7 @@ class Dependencies {
 
   void make_waits();
   bool few_enough();
-  bool is_first_trip(const Need& need, uint32_t task) const;
+  bool is_first_trip(const Need& need, uint32_t at) const;
   const Task& task(uint32_t index) const { return plan_.tasks[index]; }
   uint32_t region_of(uint32_t set) const { return plan_.nodes[accesses_.set(set).node].region; }
 
@@ -277,7 +277,7 @@ void Dependencies::forward_node(uint32_t index) {
       if (plan_.encloses(region_of(set), node.region))
         merge(clock, known_of(now_, set));
       else
-        behind_.push_back({region_of(set), known_of(now_, set)});
+        behind_.emplace_back(region_of(set), known_of(now_, set));
     }
     behind_.clear();
     now_.known[at] = clock;

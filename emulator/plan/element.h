@@ -13,7 +13,7 @@ namespace trek::plan {
 
 template <typename T>
 T unpack(uint64_t bits) {
-  T value;
+  T value{};
   std::memcpy(&value, &bits, sizeof(T));
   return value;
 }

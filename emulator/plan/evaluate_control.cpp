@@ -7,7 +7,6 @@
 namespace trek::plan {
 namespace {
 
-using isa::DType;
 using isa::Opcode;
 using isa::TrapCode;
 

@@ -38,7 +38,7 @@ uint64_t packed(DType to, C value) {
 
 template <typename C>
 uint64_t apply_real(Opcode opcode, DType from, DType to, const PointwiseInput& in) {
-  using namespace semantics;  // NOLINT(google-build-using-namespace): what elements.def calls
+  using namespace semantics;  // what elements.def calls
   const C x = value_as<C>(from, in.x);
   const C y = value_as<C>(from, in.y);
   const C z = value_as<C>(from, in.z);
@@ -59,7 +59,7 @@ uint64_t apply_real(Opcode opcode, DType from, DType to, const PointwiseInput& i
 
 template <semantics::Integer C>
 uint64_t apply_integer(Opcode opcode, DType to, const PointwiseInput& in) {
-  using namespace semantics;  // NOLINT(google-build-using-namespace)
+  using namespace semantics;
   const C x = unpack<C>(in.x);
   const C y = unpack<C>(in.y);
   const C p = unpack<C>(in.p);
@@ -78,7 +78,7 @@ uint64_t apply_integer(Opcode opcode, DType to, const PointwiseInput& in) {
 }
 
 uint64_t apply_bool(Opcode opcode, DType to, const PointwiseInput& in) {
-  using namespace semantics;  // NOLINT(google-build-using-namespace)
+  using namespace semantics;
   const Bool x = unpack<Bool>(in.x);
   const Bool y = unpack<Bool>(in.y);
   switch (opcode) {

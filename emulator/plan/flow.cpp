@@ -32,12 +32,12 @@ class Inliner {
  private:
   struct Frame;
   bool instruction(Frame& frame, uint32_t at);
-  bool call(Frame& frame, const isa::Instruction& instruction, uint32_t at);
-  void open_carrying(Frame& frame, const isa::Instruction& instruction, uint32_t at);
-  void open_if(Frame& frame, const isa::Instruction& instruction, uint32_t at);
-  void test(Frame& frame, const isa::Instruction& instruction, uint32_t at);
-  void yield(Frame& frame, const isa::Instruction& instruction, uint32_t at);
-  void plain(Frame& frame, const isa::Instruction& instruction, uint32_t at);
+  bool call(Frame& frame, const isa::Instruction& it, uint32_t at);
+  void open_carrying(Frame& frame, const isa::Instruction& it, uint32_t at);
+  void open_if(Frame& frame, const isa::Instruction& it, uint32_t at);
+  void test(Frame& frame, const isa::Instruction& it, uint32_t at);
+  void yield(Frame& frame, const isa::Instruction& it, uint32_t at);
+  void plain(Frame& frame, const isa::Instruction& it, uint32_t at);
   Name name(const Frame& frame, Ref ref) const;
   int64_t constant(Name name) const { return isa::constant_integer(module_.constants[name.index]); }
   // Whether from, until and step are constants; a step of 0 is a trap, which a task must raise.

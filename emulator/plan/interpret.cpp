@@ -63,11 +63,11 @@ class Machine {
  private:
   enum class Progress : uint8_t { moved, blocked, finished };
   Progress advance(Processor& p);
-  Progress at_node(Processor& p, uint32_t node);
-  Progress at_region(Processor& p, uint32_t region);
+  Progress at_node(Processor& p, uint32_t index);
+  Progress at_region(Processor& p, uint32_t index);
   Progress at_end(Processor& p);
   bool may_begin(const Processor& p, const Task& task) const;
-  bool execute(Processor& p, uint32_t task);
+  bool execute(Processor& p, uint32_t index);
   void begin_trip(Processor& p);
   Moment moment(const Processor& p) const;
   std::string stuck() const;

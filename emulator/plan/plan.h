@@ -34,9 +34,9 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 // What the linker must know of a device.
 struct Device {
   std::string name = "generic";
-  int processors = 132;               // queues
-  int64_t shared_bytes = 227 * 1024;  // of one processor
-  int64_t matrix_rows = 64;           // a tile of a matrix product
+  int processors = 132;                        // queues
+  int64_t shared_bytes = int64_t{227} * 1024;  // of one processor
+  int64_t matrix_rows = 64;                    // a tile of a matrix product
   int64_t matrix_columns = 64;
   int64_t chunk = 4096;  // elements of a pointwise tile
   int tasks_per_processor =

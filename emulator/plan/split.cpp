@@ -11,7 +11,6 @@ namespace {
 
 using isa::DType;
 using isa::Opcode;
-using isa::Shape;
 using isa::Type;
 using Kind = Name::Kind;
 

@@ -193,11 +193,12 @@ Box box_of(const Shape& shape, const Window& window) {
 
 Window broadcast_window(const Shape& to, const Shape& from, const Window& window) {
   Window result = whole_window(from);
-  const int more = to.rank() - from.rank();
-  for (int i = 0; i < from.rank(); ++i) {
-    if (from[i] == 1 || from[i] != to[i + more]) continue;
-    result.low[static_cast<size_t>(i)] = window.low[static_cast<size_t>(i + more)];
-    result.high[static_cast<size_t>(i)] = window.high[static_cast<size_t>(i + more)];
+  for (int i = 1; i <= from.rank(); ++i) {
+    const int axis = from.rank() - i;
+    const int there = to.rank() - i;
+    if (from[axis] == 1 || from[axis] != to[there]) continue;
+    result.low[static_cast<size_t>(axis)] = window.low[static_cast<size_t>(there)];
+    result.high[static_cast<size_t>(axis)] = window.high[static_cast<size_t>(there)];
   }
   return result;
 }

@@ -160,7 +160,7 @@ Status reduce_to(const Step& step, ReduceTask task, std::byte* out) {
       made = step.scratch(bytes);
       if (!made) return step.out_of_memory(bytes);
     }
-    task.tiles = tiles == 1 ? out : made.data();
+    task.tiles = made ? made.data() : out;
     const int64_t units = step.kernels().reduce_units(task);
     const int64_t in_unit = std::max<int64_t>(1, task.kept * task.n / units);
     step.pool().ranges(units, kGrain / in_unit, 1, [&](int64_t begin, int64_t end) {

@@ -27,10 +27,10 @@ class Encoder {
   void check_limits();
   void describe_nodes();
   void sort_tasks();
-  void encode_region(uint32_t region);
+  void encode_region(uint32_t index);
   void encode_tasks_before(uint32_t node);
-  void encode_inner(uint32_t region);
-  void encode_task(uint32_t task);
+  void encode_inner(uint32_t index);
+  void encode_task(uint32_t index);
   void name_memory(Record& record, const plan::Node& node);
   uint16_t innermost_loop(uint32_t region) const;
   int16_t level_of(uint32_t region) const;
@@ -38,11 +38,12 @@ class Encoder {
   uint32_t here() const {
     return static_cast<uint32_t>(image_.records.size()) - image_.queues.back();
   }
-  void refuse(std::string message);
+  void refuse(const std::string& message);
 
   struct Descriptor {
-    uint32_t at = 0;  // in units of 16 bytes
-    uint32_t bytes = 0;
+    uint32_t at = 0;  // in units of 16 bytes, as the size is
+    uint16_t size = 0;
+    std::vector<uint16_t> reads;  // the regions whose counters it reads
   };
 
   const Plan& plan_;
@@ -55,7 +56,7 @@ class Encoder {
   size_t task_ = 0;  // the next of tasks_[processor_]
 };
 
-void Encoder::refuse(std::string message) {
+void Encoder::refuse(const std::string& message) {
   if (!problems_.empty()) return;
   problems_.push_back(problem(isa::ErrorCode::ShapeLimit,
                               "the resident emulator cannot hold this program: " + message));
@@ -79,9 +80,13 @@ void Encoder::describe_nodes() {
   image_.arena_bytes = static_cast<uint64_t>(plan_.arena_bytes);
   for (uint32_t i = 0; i < plan_.nodes.size(); ++i) {
     device::Described described = device::describe(plan_, i);
-    if (described.counter_regions.size() > kMaxCounters)
+    if (described.counter_regions.size() > kMaxReads)
       refuse(fmt::format("an instruction reads {} loop counters, at most {}",
-                         described.counter_regions.size(), kMaxCounters));
+                         described.counter_regions.size(), kMaxReads));
+    const size_t lines = (described.bytes.size() + 15) / 16;
+    if (lines > UINT16_MAX)
+      refuse(fmt::format("an instruction's descriptor has {} bytes, at most {}",
+                         described.bytes.size(), 16 * UINT16_MAX));
     if (!described.refusal.empty()) refuse(described.refusal);
     if (!problems_.empty()) return;
     if (described.scratch_bytes > 0) {
@@ -89,14 +94,10 @@ void Encoder::describe_nodes() {
       described.set_scratch(static_cast<int64_t>(begin));
       image_.arena_bytes = begin + static_cast<uint64_t>(described.scratch_bytes);
     }
-    CountersRead counters;
-    counters.count = static_cast<uint32_t>(described.counter_regions.size());
-    std::copy(described.counter_regions.begin(), described.counter_regions.end(), counters.region);
-    const auto* begin = reinterpret_cast<const std::byte*>(&counters);
-    descriptors_.push_back(
-        {static_cast<uint32_t>(image_.descriptors.size() / 16),
-         static_cast<uint32_t>((sizeof counters + described.bytes.size() + 15) / 16 * 16)});
-    image_.descriptors.insert(image_.descriptors.end(), begin, begin + sizeof counters);
+    Descriptor& descriptor = descriptors_.emplace_back();
+    descriptor.at = static_cast<uint32_t>(image_.descriptors.size() / 16);
+    descriptor.size = static_cast<uint16_t>(lines);
+    descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());
     image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
                               described.bytes.end());
     image_.descriptors.resize((image_.descriptors.size() + 15) / 16 * 16);
@@ -144,7 +145,8 @@ void Encoder::name_memory(Record& record, const plan::Node& node) {
     const isa::Type& type = plan_.views[node.results[0]].type;
     record.first = place(node.results[0]);
     record.count = type.bytes();
-    record.trips = static_cast<uint64_t>(place(node.results[1]));
+    record.reads = 0;
+    record.flag = place(node.results[1]);
     const uint32_t tensor = plan_.buffers[plan_.views[node.operands[0].index].buffer].source;
     record.weight = stream_number(tensor, static_cast<uint64_t>(type.bytes()));
   }
@@ -156,8 +158,11 @@ void Encoder::encode_task(uint32_t index) {
   Record record;
   record.kind = node.decides != kNone ? Kind::decide : Kind::task;
   record.node = task.node;
-  record.descriptor = descriptors_[task.node].at;
-  record.descriptor_bytes = descriptors_[task.node].bytes;
+  const Descriptor& descriptor = descriptors_[task.node];
+  record.descriptor = descriptor.at;
+  record.descriptor_size = descriptor.size;
+  record.reads = static_cast<uint16_t>(descriptor.reads.size());
+  std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
   record.first = task.first;
   record.count = task.count;
   record.loop = innermost_loop(task.region);
@@ -216,10 +221,10 @@ void Encoder::encode_inner(uint32_t index) {
                    : region.kind == RegionKind::repeat  ? Entering::always
                                                         : Entering::counted;
   if (region.static_trips) {
-    enter.is_static = 1;
+    enter.jump.is_static = 1;
     enter.first = region.from;
     enter.count = region.step;
-    enter.trips = region.trips;
+    enter.jump.trips = region.trips;
   }
   const size_t at = image_.records.size();
   image_.records.push_back(enter);
@@ -228,13 +233,13 @@ void Encoder::encode_inner(uint32_t index) {
   if (region.is_loop()) {
     Record leave = enter;
     leave.kind = Kind::leave;
-    leave.to = body;
+    leave.jump.to = body;
     leave.level = level_of(index);
     image_.records.push_back(leave);
   }
-  image_.records[at].to = here();
+  image_.records[at].jump.to = here();
   // A test that fails leaves the `while`: the rest is the last of the repeat, whose way back it skips.
-  if (region.kind == RegionKind::rest) ++image_.records[at].to;
+  if (region.kind == RegionKind::rest) ++image_.records[at].jump.to;
 }
 
 void Encoder::encode_region(uint32_t index) {
@@ -264,6 +269,7 @@ isa::Result<Image> Encoder::run() {
         static_cast<uint32_t>(std::min<uint64_t>(plan_.regions[0].instructions, UINT32_MAX));
     image_.records.push_back(halt);
   }
+  image_.records.resize(image_.records.size() + kRecordsBehind);
   return std::move(image_);
 }
 

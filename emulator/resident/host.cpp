@@ -23,9 +23,16 @@ class Processor {
         number_(number),
         regions_(launch.region_count),
         scratch_(launch.scratch_bytes / 16),
-        walker_(launch, number, regions_.data()) {}
+        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {}
+
+  // The records themselves.
+  struct Queue {
+    const Record* first;
+    const Record& at(uint32_t i) const { return first[i]; }
+  };
 
   void run() {
+    walker_.begin();
     while (const Record* record = walker_.next()) {
       if (!wait(*record)) break;
       if (!execute(*record)) break;
@@ -59,7 +66,7 @@ class Processor {
         __atomic_store_n(&state.target, target, __ATOMIC_RELAXED);
         __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
         note(state, Doing::waiting);
-        if (Walker::must_leave(launch_, walker_.moment(record))) return false;
+        if (must_leave(launch_, walker_.moment(record))) return false;
         pause();
       }
     }
@@ -68,20 +75,26 @@ class Processor {
 
   bool execute(const Record& record) {
     const unsigned char* at = launch_.descriptors + size_t{16} * record.descriptor;
-    const auto& read = *reinterpret_cast<const CountersRead*>(at);
-    const auto& node = *reinterpret_cast<const device::Node*>(at + sizeof(CountersRead));
-    int64_t counters[kMaxCounters] = {};
-    for (uint32_t i = 0; i < read.count; ++i) counters[i] = walker_.counter(read.region[i]);
+    const auto& node = *reinterpret_cast<const device::Node*>(at);
+    int64_t counters[kMaxReads] = {};
+    for (uint32_t i = 0; i < record.reads; ++i) counters[i] = walker_.counter(record.read[i]);
     device::Block block;
     block.shared = scratch_.data()->bytes;
     block.shared_bytes = launch_.scratch_bytes;
     ProcessorState& state = launch_.states[number_];
     __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
     note(state, Doing::executing);
-    device::Fault fault = {};
+    device::Fault fault = device::kNoFault;
     const uint64_t began = nanoseconds();
-    perform(block, launch_, record, node, counters, &decisions_, &fault);
-    if (fault.code != 0) {
+    const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
+                                             launch_.seed, counters};
+    if (record.kind != Kind::task)
+      control(block, launch_, record, node, environment, &decisions_, &fault);
+    else if (node.quick != 0)
+      device::execute_quick(block, node, record.first, record.count, environment);
+    else
+      device::execute(block, node, record.first, record.count, environment, &fault);
+    if (device::is_fault(fault)) {
       report_trap(launch_, walker_.moment(record), record.node, fault);
       return false;
     }
@@ -96,7 +109,7 @@ class Processor {
   uint32_t number_;
   std::vector<RegionState> regions_;
   std::vector<Line> scratch_;
-  Walker walker_;
+  Walker<Queue> walker_;
   uint64_t decisions_ = 0;
   uint64_t retired_ = 0;
 };
@@ -104,6 +117,8 @@ class Processor {
 class Host : public Machine {
  public:
   explicit Host(int processors) : processors_(processors) {}
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
   ~Host() override { join(); }
 
   std::string name() const override { return "this computer's threads"; }

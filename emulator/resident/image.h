@@ -45,39 +45,43 @@ inline constexpr uint16_t kNoRegion = UINT16_MAX;
 inline constexpr uint32_t kNoCounter = UINT32_MAX;
 inline constexpr uint32_t kMaxRegions = kNoRegion;
 inline constexpr uint32_t kMaxNodes = 1u << 24;
-inline constexpr uint32_t kMaxCounters = 7;  // of loops, that one task reads
+inline constexpr uint32_t kMaxReads = 8;     // counters of loops that one task reads
 inline constexpr int64_t kNotInMemory = -1;  // Record::first of an emit: a scalar of the descriptor
 
-// A descriptor in the pool: this, then a device::Node.
-struct CountersRead {
-  uint32_t count = 0;
-  uint32_t region[kMaxCounters] = {};
-};
-static_assert(sizeof(CountersRead) == 32);
-
 struct alignas(128) Record {
+  struct Jump {
+    uint32_t to;         // a record of the queue
+    uint32_t is_static;  // of an enter: the trips are known
+    uint64_t trips;      // of an `enter` that is_static
+  };
   Kind kind = Kind::halt;
   uint8_t waits = 0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint8_t signals = 0;  // counters to raise
   Entering entering = Entering::counted;
-  uint32_t node = 0;              // in program order; of enter and leave the region's first
-  uint32_t descriptor = 0;        // in Launch::descriptors, in units of 16 bytes
-  uint32_t descriptor_bytes = 0;  // a multiple of 16
+  uint32_t node = 0;             // in program order; of enter and leave the region's first
+  uint32_t descriptor = 0;       // a device::Node in Launch::descriptors, in units of 16 bytes
+  uint16_t descriptor_size = 0;  // in units of 16 bytes
+  uint16_t reads = 0;            // of a task: how many of `read` there are
   uint16_t region = kNoRegion;
   uint16_t other = kNoRegion;
   uint16_t loop = kNoRegion;  // the innermost loop around a task
   int16_t level = -1;         // of a leave: 0 or 1 where the host shows this loop's progress
-  uint32_t to = 0;            // a record of the queue
-  uint32_t is_static = 0;     // of an enter: the trips are known
   int64_t first = 0;          // of a task its tile; of an `enter` that is_static the loop's start
   int64_t count = 0;          // and the loop's step
-  uint64_t trips = 0;         // of an `enter` that is_static
-  uint32_t more_waits = 0;    // in Launch::waits
-  uint32_t weight = 0;  // of enter, leave and halt: instructions of a trip; of next the stream
+  union {
+    Jump jump = {};
+    uint16_t read[kMaxReads];  // regions whose counters the task reads
+    int64_t flag;              // of a next: where it says whether there was a block
+  };
+  uint32_t more_waits = 0;  // in Launch::waits
+  uint32_t weight = 0;      // of enter, leave and halt: instructions of a trip; of next the stream
   Wait wait[kInlineWaits];
   uint32_t signal[kMaxSignals] = {};
 };
 static_assert(sizeof(Record) == 128);
+
+// Records behind the last, which a processor may fetch and does not look at.
+inline constexpr uint32_t kRecordsBehind = 16;
 
 // What a processor knows of a region while it walks.
 struct RegionState {
@@ -101,7 +105,8 @@ inline constexpr uint64_t kLogStride = 256;  // how often a processor says how f
 
 // The first fault in program order.
 struct TrapRecord {
-  uint64_t urgency = 0;  // ~moment (see Walker), so that 0 is none and the earliest is the greatest
+  uint64_t urgency =
+      0;  // ~moment (see walker.h), so that 0 is none and the earliest is the greatest
   int64_t element = 0;
   int64_t value = 0;
   int64_t extra = 0;
@@ -128,9 +133,9 @@ struct alignas(64) ProcessorState {
 // Device memory that a launch starts with, all zero.
 struct Control {
   TrapRecord trap;
-  alignas(128) uint64_t credit;   // back-edges that may be taken; the lowest bit: and no more
-  alignas(128) uint64_t aborted;  // not 0: leave as soon as may be
-  alignas(128) uint64_t emitted;  // bytes put into the ring so far
+  alignas(128) uint64_t credit = 0;   // back-edges that may be taken; the lowest bit: and no more
+  alignas(128) uint64_t aborted = 0;  // not 0: leave as soon as may be
+  alignas(128) uint64_t emitted = 0;  // bytes put into the ring so far
 };
 
 }  // namespace trek::resident

@@ -49,7 +49,7 @@ class MailHost {
   std::byte* at(uint64_t place) { return memory_.data() + place; }
   StreamBox& stream_box(size_t i) { return reinterpret_cast<StreamBox*>(at(stream_boxes_))[i]; }
   bool receive(const RunOptions& options);
-  bool fill(size_t stream);
+  bool fill(size_t i);
   void show_progress(const RunOptions& options);
 
   const plan::Plan& plan_;

@@ -1,13 +1,15 @@
-// The three roles of a block, and the ring of slots between them:
+// The four roles of a block, and the ring of slots between them:
 //
-//   controller  one warp walks the queue ahead of everybody: it copies a task's record and its node's
-//               descriptor into a slot and works out what the task waits for
+//   controller  one warp walks the queue ahead of everybody: it copies a task's record into a slot, starts
+//               the copy of its node's descriptor, and works out what the task waits for
 //   waiter      one warp polls the counters of the slots in turn, so that nobody else does
-//   compute     eight warps execute the tasks that are ready, and raise their counters
+//   compute     eight warps execute the tasks that are ready, one after the other
+//   signaller   one warp raises the counters of what has been executed, so that the next task need not
+//               wait until the memory of the device has everything the last one wrote
 //
-// A slot passes controller -> waiter -> compute -> controller; each hand-over is an mbarrier phase, and
-// every role visits the slots in the same order. A barrier of the compute warps ends each task, so what
-// one task wrote its successor on the same block reads without a counter.
+// A slot passes controller -> waiter -> compute -> signaller -> controller; each hand-over is an mbarrier
+// phase, and every role visits the slots in the same order. Each task ends with a barrier of the compute
+// warps, so what one task wrote its successor on the same block reads without a counter.
 //
 // Leaving early: whoever finds that the block must leave sets `left`. The waiter says so in every slot that
 // follows, the compute warps then only pass slots on, the controller sends a halt, and the block ends.
@@ -21,32 +23,47 @@ namespace trek::resident {
 
 inline constexpr uint32_t kSlots = 4;  // a power of two
 inline constexpr uint32_t kComputeThreads = 256;
-inline constexpr uint32_t kThreads = kComputeThreads + 64;
+inline constexpr uint32_t kComputeWarps = kComputeThreads / 32;
+inline constexpr uint32_t kThreads = kComputeThreads + 3 * 32;
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
 
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Slot {
   Record record;
   uint64_t moment;
-  uint32_t waits;
+  uint64_t began;            // of a profile, in ns
   uint32_t skip;             // the block leaves: pass the slot on
   const device::Node* node;  // in `descriptor`, or where it lies if it is longer
-  int64_t counters[kMaxCounters];
+  device::Fault fault;
+  int64_t counters[kMaxReads];
   uint32_t counter[kMaxWaits];
   uint32_t target[kMaxWaits];
-  alignas(16) unsigned char descriptor[sizeof(CountersRead) + device::kNodeBytes];
+  alignas(16) unsigned char descriptor[device::kNodeBytes];
+};
+
+// A window on a processor's queue: chunks of records, the next of which is fetched while one is walked. A
+// loop that fits the window is fetched once.
+inline constexpr uint32_t kChunk = 8;
+inline constexpr uint32_t kChunks = 4;
+static_assert(2 * kChunk <= kRecordsBehind);
+struct Window {
+  Record record[kChunks * kChunk];
+  uint32_t chunk[kChunks];  // which of the queue's lies here
 };
 
 struct Shared {
   Launch launch;
   uint64_t filled[kSlots];
   uint64_t ready[kSlots];
+  uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
   uint32_t pad;
   uint64_t decisions;  // told so far; processor 0
-  device::Fault fault;
   alignas(128) Slot slot[kSlots];
+  alignas(128) Window window;
   RegionState regions[kSharedRegions];
 };
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident

@@ -8,10 +8,12 @@
 
 #ifdef __CUDA__
 #define TREK_RESIDENT __attribute__((device)) inline __attribute__((always_inline))
+#define TREK_RESIDENT_CALL __attribute__((device, noinline, unused)) static
 #else
 #include <chrono>
 #include <thread>
 #define TREK_RESIDENT inline
+#define TREK_RESIDENT_CALL inline
 #endif
 
 namespace trek::resident {

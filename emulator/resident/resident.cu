@@ -8,21 +8,30 @@ namespace {
 using device::Block;
 using device::shared_address;
 
-TREK_RESIDENT void barrier_init(uint64_t* barrier) {
-  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+// A barrier of so many arrivals a phase.
+TREK_RESIDENT void barrier_init(uint64_t* barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
+               : "memory");
 }
 TREK_RESIDENT void barrier_arrive(uint64_t* barrier) {
   asm volatile(
       "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier))
       : "memory");
 }
+// On a Hopper the hardware puts a thread that has to wait to sleep; elsewhere it asks again, at the expense of the
+// other warps.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define TREK_WAIT "try_wait"
+#else
+#define TREK_WAIT "test_wait"
+#endif
 TREK_RESIDENT bool barrier_passed(uint64_t* barrier, uint32_t parity) {
   uint32_t passed;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-      : "=r"(passed)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
+  asm volatile("{ .reg .pred p; mbarrier." TREK_WAIT
+               ".parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+               : "=r"(passed)
+               : "r"(shared_address(barrier)), "r"(parity)
+               : "memory");
   return passed != 0;
 }
 TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
@@ -40,22 +49,57 @@ TREK_RESIDENT void store_volatile(uint32_t* p, uint32_t v) {
   asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(shared_address(p)), "r"(v) : "memory");
 }
 
-// Sixteen bytes that never change: may stay in the first-level cache.
-TREK_RESIDENT void copy_constant(unsigned char* to, const unsigned char* from) {
-  uint32_t a;
-  uint32_t b;
-  uint32_t c;
-  uint32_t d;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
-               : "l"(from));
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)), "r"(a), "r"(b),
-               "r"(c), "r"(d)
+// Sixteen bytes that never change, behind the back of the threads: see fetched() and arrive_fetched().
+TREK_RESIDENT void fetch(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+               : "memory");
+}
+// Waits for everything that this thread has fetched.
+TREK_RESIDENT void fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Arrives when everything that this thread has fetched is there.
+TREK_RESIDENT void arrive_fetched(uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
                : "memory");
 }
 
+TREK_RESIDENT uint64_t from_lane_0(uint64_t value) {
+  const auto low = __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31);
+  const auto high = __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value >> 32), 0, 31);
+  return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
+}
+
 // The phase of a slot's barriers on the n-th visit.
-TREK_RESIDENT uint32_t phase(uint64_t n) { return static_cast<uint32_t>(n / kSlots) & 1; }
+TREK_RESIDENT uint32_t phase(uint32_t n) { return n / kSlots & 1; }
+
+// Records of a queue through the window. One thread uses it.
+class Queue {
+ public:
+  TREK_RESIDENT Queue(const Record* first, Window* window) : first_(first), window_(window) {}
+
+  TREK_RESIDENT const Record& at(uint32_t i) {
+    const uint32_t chunk = i / kChunk;
+    if (chunk != chunk_) {
+      want(chunk);
+      fetched();
+      chunk_ = chunk;
+      want(chunk + 1);
+    }
+    return window_->record[i % (kChunks * kChunk)];
+  }
+
+ private:
+  TREK_RESIDENT void want(uint32_t chunk) {
+    if (window_->chunk[chunk % kChunks] == chunk) return;
+    window_->chunk[chunk % kChunks] = chunk;
+    auto* to = reinterpret_cast<unsigned char*>(window_->record + size_t{chunk % kChunks} * kChunk);
+    const auto* from = reinterpret_cast<const unsigned char*>(first_ + size_t{chunk} * kChunk);
+    for (uint32_t i = 0; i < kChunk * sizeof(Record); i += 16) fetch(to + i, from + i);
+  }
+
+  const Record* first_;
+  Window* window_;
+  uint32_t chunk_ = ~0u;
+};
 
 class Controller {
  public:
@@ -63,90 +107,81 @@ class Controller {
       : launch_(launch),
         shared_(shared),
         lane_(lane),
-        regions_(launch.region_count <= kSharedRegions
-                     ? shared.regions
-                     : launch.regions + size_t{processor} * launch.region_count),
-        walker_(launch, processor, regions_),
+        walker_(launch, processor,
+                launch.region_count <= kSharedRegions
+                    ? shared.regions
+                    : launch.regions + size_t{processor} * launch.region_count,
+                Queue(launch.records + launch.queues[processor], &shared.window)),
         processor_(processor) {}
 
   TREK_RESIDENT void run() {
-    for (uint64_t n = 0;; ++n) {
+    if (lane_ == 0) walker_.begin();
+    for (uint32_t n = 0;; ++n) {
       uint64_t record = 0;
-      if (lane_ == 0) {
-        const Record* next = load_volatile(&shared_.left) != 0 ? nullptr : walker_.next();
-        record = reinterpret_cast<uint64_t>(next);
-      }
+      if (lane_ == 0)
+        record = load_volatile(&shared_.left) != 0 ? 0 : reinterpret_cast<uint64_t>(walker_.next());
       record = from_lane_0(record);
       Slot& slot = shared_.slot[n % kSlots];
       if (n >= kSlots) barrier_wait(&shared_.freed[n % kSlots], phase(n - kSlots));
+      if (record != 0)
+        fill(slot, *reinterpret_cast<const Record*>(record));
+      else if (lane_ == 0)
+        slot.record.kind = Kind::halt;
+      warp_sync();
+      arrive_fetched(&shared_.filled[n % kSlots]);
+      if (lane_ == 0) barrier_arrive(&shared_.filled[n % kSlots]);
       if (record == 0) {
-        if (lane_ == 0) {
-          slot.record.kind = Kind::halt;
-          slot.waits = 0;
-          barrier_arrive(&shared_.filled[n % kSlots]);
-          if (processor_ == 0) walker_.say_end();
-        }
+        if (lane_ == 0 && processor_ == 0) walker_.say_end();
         return;
       }
-      fill(slot, *reinterpret_cast<const Record*>(record));
-      warp_sync();
-      if (lane_ == 0) barrier_arrive(&shared_.filled[n % kSlots]);
     }
   }
 
  private:
-  TREK_RESIDENT static uint64_t from_lane_0(uint64_t value) {
-    const auto low = __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31);
-    const auto high = __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value >> 32), 0, 31);
-    return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
-  }
-
+  // The lanes share what there is to copy and to work out. walker_ lives in lane 0, but for the regions.
   TREK_RESIDENT void fill(Slot& slot, const Record& record) {
-    if (lane_ < sizeof(Record) / 16)
-      copy_constant(reinterpret_cast<unsigned char*>(&slot.record) + size_t{16} * lane_,
-                    reinterpret_cast<const unsigned char*>(&record) + size_t{16} * lane_);
-    warp_sync();
-    const unsigned char* from = launch_.descriptors + size_t{16} * slot.record.descriptor;
-    const bool fits = slot.record.descriptor_bytes <= sizeof slot.descriptor;
+    warp_sync();  // lane 0 has seen the record arrive
+    struct alignas(16) Line {
+      uint64_t low;
+      uint64_t high;
+    };
+    const unsigned char* from = launch_.descriptors + size_t{16} * record.descriptor;
+    const uint32_t bytes = 16 * record.descriptor_size;
+    const bool fits = bytes <= sizeof slot.descriptor;
     if (fits)
-      for (uint32_t i = 16 * lane_; i < slot.record.descriptor_bytes; i += 16 * 32)
-        copy_constant(slot.descriptor + i, from + i);
-    const unsigned char* descriptor = fits ? slot.descriptor : from;
-    // Lanes work out one wait each; walker_ lives in lane 0, the regions' states in memory.
-    const uint32_t waits = slot.record.waits;
-    for (uint32_t i = lane_; i < waits; i += 32) {
-      const Wait wait = walker_.wait_of(slot.record, i);
+      for (uint32_t i = 16 * lane_; i < bytes; i += 16 * 32) fetch(slot.descriptor + i, from + i);
+    if (lane_ < sizeof(Record) / sizeof(Line))
+      reinterpret_cast<Line*>(&slot.record)[lane_] = reinterpret_cast<const Line*>(&record)[lane_];
+    for (uint32_t i = lane_; i < record.waits; i += 32) {
+      const Wait wait = walker_.wait_of(record, i);
       uint32_t target = 0;
-      const bool asks = walker_.target(slot.record, wait, target);
-      slot.counter[i] = wait.counter;
+      slot.counter[i] = walker_.target(record, wait, target) ? wait.counter : kNoCounter;
       slot.target[i] = target;
-      if (!asks) slot.counter[i] = kNoCounter;
     }
-    warp_sync();
+    if (lane_ < record.reads) slot.counters[lane_] = walker_.counter(record.read[lane_]);
     if (lane_ == 0) {
-      slot.waits = waits;
-      slot.moment = walker_.moment(slot.record);
-      slot.node = reinterpret_cast<const device::Node*>(descriptor + sizeof(CountersRead));
-      const auto& read = *reinterpret_cast<const CountersRead*>(descriptor);
-      for (uint32_t i = 0; i < read.count; ++i) slot.counters[i] = walker_.counter(read.region[i]);
+      slot.moment = walker_.moment(record);
+      slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
+      slot.fault = device::kNoFault;
     }
   }
 
   const Launch& launch_;
   Shared& shared_;
   uint32_t lane_;
-  RegionState* regions_;
-  Walker walker_;
+  Walker<Queue> walker_;
   uint32_t processor_;
 };
 
 // Polls the waits of every slot; the lanes take one each.
 TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorState& state,
                                 uint32_t lane) {
-  for (uint64_t n = 0;; ++n) {
+  for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
-    for (uint32_t i = lane; i < slot.waits; i += 32) {
+    const bool halt = slot.record.kind == Kind::halt;
+    const uint32_t waits = halt ? 0 : slot.record.waits;
+    for (uint32_t i = lane; i < waits; i += 32) {
       const uint32_t counter = slot.counter[i];
       if (counter == kNoCounter) continue;
       const uint32_t* at = counter_at(launch, counter);
@@ -160,14 +195,13 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
         state.target = target;
         state.seen = seen;
         state.doing = Doing::waiting;
-        if (Walker::must_leave(launch, slot.moment)) {
+        if (must_leave(launch, slot.moment)) {
           store_volatile(&shared.left, 1);
           break;
         }
       }
     }
     warp_sync();
-    const bool halt = slot.record.kind == Kind::halt;
     if (lane == 0) {
       slot.skip = load_volatile(&shared.left);
       state.node = slot.record.node;
@@ -178,35 +212,87 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
   }
 }
 
-TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& block,
-                           ProcessorState& state) {
+// The block's shared memory: the pipeline's, and what units work in. The address is hidden from the compiler, or
+// it works out everything that does not change before the loop of the compute warps, where there are not
+// registers for it across calls, and keeps it in memory.
+TREK_RESIDENT Shared& pipeline() {
+  extern __attribute__((shared)) uint64_t raw[];
+  uint32_t address = shared_address(raw);
+  asm volatile("" : "+r"(address));
+  return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
+}
+TREK_RESIDENT Block block_of_units(Shared& shared) {
+  constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
+  return {static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()), kComputeThreads,
+          reinterpret_cast<std::byte*>(&shared) + kBegin, shared.launch.scratch_bytes};
+}
+
+// A task of any kind, but quick ones. Everything is worked out anew, so that the loop around it keeps but its
+// number.
+TREK_RESIDENT_CALL void perform_any(uint32_t n) {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[n % kSlots];
+  const Block block = block_of_units(shared);
+  const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
+                                           shared.launch.seed, slot.counters};
+  if (slot.record.kind == Kind::task)
+    device::execute(block, *slot.node, slot.record.first, slot.record.count, environment,
+                    &slot.fault);
+  else
+    control(block, shared.launch, slot.record, *slot.node, environment, &shared.decisions,
+            &slot.fault);
+  if (device::is_fault(slot.fault) && block.thread == 0) {
+    report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
+    store_volatile(&shared.left, 1);
+  }
+}
+
+TREK_RESIDENT void compute() {
   bool trapped = false;
-  for (uint64_t n = 0;; ++n) {
+  for (uint32_t n = 0;; ++n) {
+    Shared& shared = pipeline();
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.ready[n % kSlots], phase(n));
-    if (slot.record.kind == Kind::halt) return;
+    const bool halt = slot.record.kind == Kind::halt;
     // All threads must see the same, or they would wait for each other in a unit: not shared.left.
-    const bool left = trapped || slot.skip != 0;
-    const uint64_t began = launch.profile != nullptr ? nanoseconds() : 0;
-    if (!left)
-      perform(block, launch, slot.record, *slot.node, slot.counters, &shared.decisions,
-              &shared.fault);
-    block.sync();  // everything the task wrote is written before its counters rise
-    if (!left) trapped = shared.fault.code != 0;
-    if (block.thread < 32) {
-      if (block.thread < slot.record.signals && !left && !trapped)
-        add_release(counter_at(launch, slot.record.signal[block.thread]), 1);
-      if (block.thread == 0) {
-        if (trapped && !left) {
-          report_trap(launch, slot.moment, slot.record.node, shared.fault);
-          store_volatile(&shared.left, 1);
-        }
-        if (launch.profile != nullptr && !left) count_task(launch, slot.record.node, began);
-        store_relaxed(&state.retired, n + 1);
+    if (!halt && !trapped && slot.skip == 0) {
+      if (shared.launch.profile != nullptr && __nvvm_read_ptx_sreg_tid_x() == 0)
+        slot.began = nanoseconds();
+      if (slot.record.kind == Kind::task && slot.node->quick != 0) {
+        const device::Environment environment = {reinterpret_cast<std::byte*>(shared.launch.arena),
+                                                 0, nullptr};
+        device::execute_quick(block_of_units(shared), *slot.node, slot.record.first,
+                              slot.record.count, environment);
+      } else {
+        perform_any(n);
+        trapped = device::is_fault(pipeline().slot[n % kSlots].fault);
       }
-      warp_sync();
-      if (block.thread == 0) barrier_arrive(&shared.freed[n % kSlots]);
     }
+    warp_sync();
+    if (__nvvm_read_ptx_sreg_tid_x() % 32 == 0) barrier_arrive(&pipeline().executed[n % kSlots]);
+    if (halt) return;
+  }
+}
+
+// Tells the others what has been executed. What compute warps wrote before they arrived is what this
+// warp's release carries: causality holds through the barrier.
+TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorState& state,
+                              uint32_t lane) {
+  bool trapped = false;
+  uint64_t retired = 0;
+  for (uint32_t n = 0;; ++n) {
+    Slot& slot = shared.slot[n % kSlots];
+    barrier_wait(&shared.executed[n % kSlots], phase(n));
+    if (slot.record.kind == Kind::halt) return;
+    if (!trapped && slot.skip == 0) {
+      trapped = device::is_fault(slot.fault);
+      if (!trapped && lane < slot.record.signals)
+        add_release(counter_at(launch, slot.record.signal[lane]), 1);
+      if (lane == 0 && launch.profile != nullptr) count_task(launch, slot.record.node, slot.began);
+    }
+    if (lane == 0) store_relaxed(&state.retired, ++retired);
+    warp_sync();
+    if (lane == 0) barrier_arrive(&shared.freed[n % kSlots]);
   }
 }
 
@@ -216,34 +302,32 @@ TREK_RESIDENT void compute(const Launch& launch, Shared& shared, const Block& bl
 extern "C" __attribute__((global)) __attribute__((launch_bounds(trek::resident::kThreads, 1))) void
 resident(const trek::resident::Launch parameters) {
   using namespace trek::resident;
-  extern __attribute__((shared)) uint64_t raw[];
-  auto* memory = reinterpret_cast<unsigned char*>(raw);
-  Shared& shared = *reinterpret_cast<Shared*>(memory);
+  Shared& shared = pipeline();
   const Launch& launch = shared.launch;
   const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
   const uint32_t processor = __nvvm_read_ptx_sreg_ctaid_x();
   if (thread == 0) {
     shared.launch = parameters;
     for (uint32_t s = 0; s < kSlots; ++s) {
-      barrier_init(&shared.filled[s]);
-      barrier_init(&shared.ready[s]);
-      barrier_init(&shared.freed[s]);
+      barrier_init(&shared.filled[s], 32 + 1);
+      barrier_init(&shared.ready[s], 1);
+      barrier_init(&shared.executed[s], kComputeWarps);
+      barrier_init(&shared.freed[s], 1);
     }
+    for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     shared.left = 0;
     shared.decisions = 0;
-    shared.fault = trek::device::Fault{};
   }
   __syncthreads();
   ProcessorState& state = launch.states[processor];
   const uint32_t lane = thread % 32;
   if (thread < kComputeThreads) {
-    constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
-    const Block block = {thread, kComputeThreads, reinterpret_cast<std::byte*>(memory + kBegin),
-                         launch.scratch_bytes};
-    compute(launch, shared, block, state);
+    compute();
   } else if (thread < kComputeThreads + 32) {
     Controller(launch, shared, processor, lane).run();
-  } else {
+  } else if (thread < kComputeThreads + 64) {
     wait_for_all(launch, shared, state, lane);
+  } else {
+    signal_all(launch, shared, state, lane);
   }
 }

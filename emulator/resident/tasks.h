@@ -98,8 +98,8 @@ TREK_RESIDENT void emit(const device::Block& block, const Launch& launch, const 
   if (block.thread == 0) launch.control->emitted = head;
 }
 
-// `first` is where the block goes, `count` its bytes, `trips` where the flag goes that says whether there
-// was one, `weight` the number of the stream.
+// `first` is where the block goes, `count` its bytes, `flag` where it says whether there was one, `weight`
+// the number of the stream.
 TREK_RESIDENT void next(const device::Block& block, const Launch& launch, const Record& record) {
   const uint32_t stream = record.weight;
   StreamBox& box = launch.streams[stream];
@@ -131,7 +131,7 @@ TREK_RESIDENT void next(const device::Block& block, const Launch& launch, const 
   }
   block.sync();
   if (block.thread != 0) return;
-  launch.arena[record.trips] = more ? 1 : 0;
+  launch.arena[record.flag] = more ? 1 : 0;
   if (more) store_release_system(&box.taken, number + 1);
 }
 
@@ -209,13 +209,12 @@ TREK_RESIDENT void count_task(const Launch& launch, uint32_t node, uint64_t bega
   add_relaxed(row + 1, 1);
 }
 
-// Executes a task of any kind; `fault.code` is 0 afterwards unless it trapped. `decisions` counts those of
-// processor 0.
-TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, const Record& record,
-                           const device::Node& node, const int64_t* counters, uint64_t* decisions,
-                           device::Fault* fault) {
-  const device::Environment environment = {reinterpret_cast<std::byte*>(launch.arena), launch.seed,
-                                           counters};
+// What only processor 0 executes; as device::execute(): all threads of the block, `fault` clear before, a sync at
+// the end. `decisions` counts them.
+TREK_RESIDENT_CALL void control(const device::Block& block, const Launch& launch,
+                                const Record& record, const device::Node& node,
+                                const device::Environment& environment, uint64_t* decisions,
+                                device::Fault* fault) {
   switch (record.kind) {
     case Kind::decide:
       if (block.thread == 0) decide(launch, node, environment, ++*decisions, *fault);
@@ -223,13 +222,11 @@ TREK_RESIDENT void perform(const device::Block& block, const Launch& launch, con
     case Kind::emit:
       emit(block, launch, record, node, environment);
       break;
-    case Kind::next:
+    default:
       next(block, launch, record);
       break;
-    default:
-      device::execute(block, node, record.first, record.count, environment, fault);
-      break;
   }
+  block.sync();
 }
 
 }  // namespace trek::resident

@@ -20,14 +20,23 @@
 
 namespace trek::resident {
 
+// Whether a processor at `moment` should leave: somebody asked, or a trap precedes it.
+TREK_RESIDENT bool must_leave(const Launch& launch, uint64_t moment) {
+  return load_relaxed(&launch.control->aborted) != 0 ||
+         load_relaxed(&launch.control->trap.urgency) > ~moment;
+}
+
+// `Records` gives records of the processor's queue: at(i), good until the next call. On a device all of the
+// walker's own state must be in registers, or each step of it takes microseconds: nothing takes its address.
+template <typename Records>
 class Walker {
  public:
-  TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions)
-      : launch_(launch),
-        regions_(regions),
-        queue_(launch.records + launch.queues[processor]),
-        processor_(processor) {
-    for (uint32_t r = 0; r < launch.region_count; ++r) regions_[r] = RegionState{};
+  TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions,
+                       Records records)
+      : launch_(launch), regions_(regions), records_(records), processor_(processor) {}
+  // Must have been called, by one thread, before anything else is.
+  TREK_RESIDENT void begin() {
+    for (uint32_t r = 0; r < launch_.region_count; ++r) regions_[r] = RegionState{};
     regions_[0].epoch = 1;
   }
 
@@ -61,14 +70,15 @@ class Walker {
     return static_cast<int64_t>(static_cast<uint64_t>(r.from) +
                                 r.trip * static_cast<uint64_t>(r.step));
   }
-  // Whether this processor should leave: somebody asked, or a trap precedes `moment`.
-  TREK_RESIDENT static bool must_leave(const Launch& launch, uint64_t moment) {
-    return load_relaxed(&launch.control->aborted) != 0 ||
-           load_relaxed(&launch.control->trap.urgency) > ~moment;
-  }
 
  private:
   TREK_RESIDENT bool read_decision(const Record& record);
+  TREK_RESIDENT void decided(uint16_t region, const Decision& entry) {
+    if (region == kNoRegion) return;
+    regions_[region].from = entry.from;
+    regions_[region].step = entry.step;
+    regions_[region].trips = entry.trips;
+  }
   TREK_RESIDENT void enter(const Record& record);
   TREK_RESIDENT bool leave(const Record& record);
   TREK_RESIDENT bool may_go_on(const Record& record);
@@ -81,7 +91,7 @@ class Walker {
 
   const Launch& launch_;
   RegionState* regions_;
-  const Record* queue_;
+  Records records_;
   uint32_t processor_;
   uint32_t at_ = 0;
   uint64_t begun_ = 1;         // trips
@@ -94,9 +104,10 @@ class Walker {
   uint32_t end_node_ = 0;
 };
 
-TREK_RESIDENT const Record* Walker::next() {
+template <typename Records>
+TREK_RESIDENT const Record* Walker<Records>::next() {
   for (;;) {
-    const Record& record = queue_[at_];
+    const Record& record = records_.at(at_);
     switch (record.kind) {
       case Kind::decision:
         if (!read_decision(record)) return nullptr;
@@ -120,7 +131,8 @@ TREK_RESIDENT const Record* Walker::next() {
 }
 
 // Decisions are read in program order, so the log needs no address but its end.
-TREK_RESIDENT bool Walker::read_decision(const Record& record) {
+template <typename Records>
+TREK_RESIDENT bool Walker<Records>::read_decision(const Record& record) {
   const Decision& entry = launch_.log[decisions_ % kLogEntries];
   ++decisions_;
   for (uint32_t spins = 0; load_acquire(&entry.number) < decisions_; ++spins) {
@@ -129,29 +141,26 @@ TREK_RESIDENT bool Walker::read_decision(const Record& record) {
       return end(Ending::aborted, record.node);
     pause();
   }
-  for (const uint16_t r : {record.region, record.other}) {
-    if (r == kNoRegion) continue;
-    regions_[r].from = entry.from;
-    regions_[r].step = entry.step;
-    regions_[r].trips = entry.trips;
-  }
+  decided(record.region, entry);
+  decided(record.other, entry);
   // Processor 0 does not write over what somebody has still to read.
   if (decisions_ % kLogStride == 0)
     store_release(launch_.log_read + size_t{16} * processor_, decisions_);
   return true;
 }
 
-TREK_RESIDENT void Walker::enter(const Record& record) {
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::enter(const Record& record) {
   RegionState& region = regions_[record.region];
-  if (record.is_static != 0) {
+  if (record.jump.is_static != 0) {
     region.from = record.first;
     region.step = record.count;
-    region.trips = record.trips;
+    region.trips = record.jump.trips;
   }
   const bool enters = record.entering == Entering::always ||
                       (region.trips > 0) == (record.entering == Entering::counted);
   if (!enters) {
-    at_ = record.to;
+    at_ = record.jump.to;
     return;
   }
   region.trip = 0;
@@ -161,7 +170,8 @@ TREK_RESIDENT void Walker::enter(const Record& record) {
   ++at_;
 }
 
-TREK_RESIDENT bool Walker::leave(const Record& record) {
+template <typename Records>
+TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
   RegionState& region = regions_[record.region];
   const bool endless = record.entering == Entering::always;
   const uint64_t done = region.trip + 1;
@@ -179,12 +189,13 @@ TREK_RESIDENT bool Walker::leave(const Record& record) {
   ++region.epoch;
   ++begun_;
   instructions_ += record.weight;
-  at_ = record.to;
+  at_ = record.jump.to;
   return true;
 }
 
 // A back-edge: where limits and stops take effect, at the same one on every processor.
-TREK_RESIDENT bool Walker::may_go_on(const Record& record) {
+template <typename Records>
+TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
   if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
@@ -204,7 +215,8 @@ TREK_RESIDENT bool Walker::may_go_on(const Record& record) {
 
 // Credit runs some 64 back-edges ahead where trips are short, and two where one takes a millisecond, so
 // that nobody waits for it and a stop is obeyed soon.
-TREK_RESIDENT void Walker::give_credit() {
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::give_credit() {
   constexpr uint64_t kSlow = 1'000'000;
   if ((credit_ & 1) != 0) return;
   const uint64_t now = nanoseconds();

@@ -74,7 +74,7 @@ class Ordered {
   }
 
   Join join_;
-  C partials_[kLevels][kPartials];
+  C partials_[kLevels][kPartials] = {};
   int count_[kLevels] = {};
 };
 

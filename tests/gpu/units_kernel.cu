@@ -17,7 +17,10 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void e
   if (thread >= kBlockThreads) return;
   const Block block{thread, kBlockThreads, shared, kSharedBytes};
   for (uint32_t t = 0; t < count; ++t) {
+    if (thread == 0) fault = kNoFault;
+    block.sync();
     execute(block, *tasks[t].node, tasks[t].first, tasks[t].count, environment, &fault);
+    block.sync();
     if (thread == 0) faults[t] = fault;
   }
 }

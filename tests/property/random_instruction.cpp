@@ -48,8 +48,8 @@ class Draft {
     for (Ref ref : operands_) types.push_back(ref ? build().type_of(ref) : Type{});
     while (operands_.size() < op_.operands.size() &&
            op_.operands[operands_.size()].access == Access::optional) {
-      operands_.push_back({});
-      types.push_back({});
+      operands_.emplace_back();
+      types.emplace_back();
     }
     if (!choose_destinations(types)) return false;
     if (build().add(op_.opcode, operands_, attributes_, destinations_)) return false;
@@ -489,8 +489,7 @@ class Draft {
       if (!result.scalar && result.elements() > kMost * world_.options().elements) return false;
     }
     if (results.empty() || !random().chance(20) || results[0].scalar) return true;
-    if (op_.operands.size() > 0 && op_.operands[0].access == Access::target &&
-        random().chance(60)) {
+    if (!op_.operands.empty() && op_.operands[0].access == Access::target && random().chance(60)) {
       const Ref target = world_.place(results[0], std::span(operands_).subspan(1));
       operands_[0] = target;
       destinations_.push_back(target);

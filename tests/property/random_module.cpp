@@ -20,7 +20,6 @@ using isa::OpInfo;
 using isa::Ref;
 using isa::RefKind;
 using isa::Role;
-using isa::Shape;
 using isa::Type;
 
 namespace {

@@ -125,7 +125,7 @@ Ref RandomWorld::scalar(DType dtype) {
   for (Ref ref : visible_)
     if (build_.type_of(ref) == Type::make_scalar(dtype)) candidates.push_back(ref);
   for (uint32_t i = 0; i < module_.params.size(); ++i)
-    if (module_.params[i].dtype == dtype) candidates.push_back({RefKind::param, i});
+    if (module_.params[i].dtype == dtype) candidates.emplace_back(RefKind::param, i);
   if (!candidates.empty() && random_.chance(60)) return random_.pick(candidates);
   return immediate(dtype);
 }
@@ -207,7 +207,7 @@ void RandomWorld::add_initialisers() {
       else if (info.name == "n")
         ref = build_.integer(type.shape.rank() == 1 ? type.shape[0] : 0);
       else if (info.kind == isa::AttributeKind::dtype)
-        ref = build_.dtype(type.dtype);
+        ref = isa::Builder::dtype(type.dtype);
       else if (info.required || random_.chance(50))
         ref = info.name == "axis"
                   ? build_.integer(0)

@@ -4,7 +4,7 @@
 namespace trek::ref::TREK_REF_LEVEL {
 namespace {
 
-// NOLINTNEXTLINE(google-build-using-namespace): the expressions of the table are written in it
+// The expressions of the table are written in it.
 using namespace trek::semantics;
 
 #define TREK_REAL(Id, ...) TREK_ELEMENT_LOOP(Id, T, __VA_ARGS__)

@@ -13,7 +13,7 @@
 #endif
 
 namespace trek::ref::TREK_REF_LEVEL {
-namespace {
+namespace {  // NOLINT(google-build-namespaces): nothing of a level may link
 
 using semantics::BF16;
 using semantics::Bool;

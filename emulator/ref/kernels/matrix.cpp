@@ -26,7 +26,8 @@ TREK_FN void block(const C* left, const C* right, int64_t length, C* out, bool f
     for (int v = 0; v < kWidth; ++v) b[v] = load(right + (k * kWidth + v) * kLanes<C>);
 #pragma GCC unroll 16
     for (int r = 0; r < kHeight; ++r) {
-      const Vector<C> a = broadcast(kByK ? left[k * kHeight + r] : left[r * kDotBlock + k]);
+      const Vector<C> a =
+          broadcast(kByK ? left[k * kHeight + r] : left[int64_t{r} * kDotBlock + k]);
 #pragma GCC unroll 2
       for (int v = 0; v < kWidth; ++v) sum[r][v] = multiply_add<C>(a, b[v], sum[r][v]);
     }
@@ -97,7 +98,7 @@ TREK_FN void copy_line(C* to, const C* from, int64_t n) {
   }
 }
 template <class C>
-inline constexpr int64_t kColumns = kVectors * kLanes<C>;
+inline constexpr int64_t kColumns = int64_t{kVectors} * kLanes<C>;
 
 // `k` elements side by side become lines of a panel: out[k × width + line]. Converted first where they
 // must be, a few columns of the source at a time.

@@ -5,9 +5,7 @@
 namespace trek::ref::TREK_REF_LEVEL {
 namespace {
 
-struct alignas(64) TileBuffer {
-  std::byte bytes[kTile * 8];
-};
+inline constexpr int64_t kTileBytes = kTile * 8;
 
 // Copies the elements that meet results [begin, begin + n): runs along the innermost axis, of
 // consecutive elements (stride 1) or of one (stride 0).
@@ -62,25 +60,25 @@ void gather_bytes(void* out, const TileOperand& operand, int64_t begin, int64_t 
 // One value for all: its tile is made once.
 bool is_uniform(const TileOperand& operand) { return operand.rank == 1 && operand.strides[0] == 0; }
 
-const void* load_tile(const TileOperand& operand, int64_t begin, int64_t n, TileBuffer& raw,
-                      TileBuffer& out) {
+const void* load_tile(const TileOperand& operand, int64_t begin, int64_t n, std::byte* raw,
+                      std::byte* out) {
   const std::byte* from = operand.data + begin * bytes_of(operand.dtype);
   if (!operand.dense) {
-    std::byte* gathered = operand.dtype == operand.lane ? out.bytes : raw.bytes;
+    std::byte* gathered = operand.dtype == operand.lane ? out : raw;
     gather_bytes(gathered, operand, begin, n);
     from = gathered;
   }
   if (operand.dtype == operand.lane) return from;
-  convert_run(out.bytes, operand.lane, from, operand.dtype, n);
-  return out.bytes;
+  convert_run(out, operand.lane, from, operand.dtype, n);
+  return out;
 }
 
 }  // namespace
 
 void run_pointwise(const PointwiseTask& task, int64_t begin, int64_t end) {
-  TileBuffer raw;
-  TileBuffer loaded[3];
-  TileBuffer made;
+  alignas(64) std::byte raw[kTileBytes];
+  alignas(64) std::byte loaded[3][kTileBytes];
+  alignas(64) std::byte made[kTileBytes];
   const void* x[3] = {};
   const bool direct = task.lane == task.dtype;
   const int64_t bytes = bytes_of(task.dtype);
@@ -92,8 +90,8 @@ void run_pointwise(const PointwiseTask& task, int64_t begin, int64_t end) {
     }
     for (int i = task.operands; i < 3; ++i) x[i] = x[0];
     std::byte* out = task.result + at * bytes;
-    task.function(direct ? out : made.bytes, x[0], x[1], x[2], task.attributes, n);
-    if (!direct) convert_run(out, task.dtype, made.bytes, task.lane, n);
+    task.function(direct ? out : made, x[0], x[1], x[2], task.attributes, n);
+    if (!direct) convert_run(out, task.dtype, made, task.lane, n);
   }
 }
 
@@ -137,18 +135,18 @@ int64_t find_not_finite(const void* x, DType dtype, int64_t n) {
     using T = typename decltype(tag)::Type;
     using C = Compute<T>;
     const auto* values = static_cast<const T*>(x);
-    // x - x is 0 for a finite x and NaN else; whole tiles first, so that the common case vectorises.
+    // x × 0 is 0 for a finite x and NaN else; whole tiles first, so that the common case vectorises.
     for (int64_t at = 0; at < n; at += kTile) {
       const int64_t end = least(n, at + kTile);
       int bad = 0;
       for (int64_t i = at; i < end; ++i) {
         const C value = semantics::convert<C>(values[i]);
-        bad |= value - value == C(0) ? 0 : 1;
+        bad |= value * C(0) == C(0) ? 0 : 1;
       }
       if (bad == 0) continue;
       for (int64_t i = at; i < end; ++i) {
         const C value = semantics::convert<C>(values[i]);
-        if (value - value == C(0)) continue;
+        if (value * C(0) == C(0)) continue;
         found = i;
         return;
       }

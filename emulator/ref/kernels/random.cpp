@@ -6,10 +6,6 @@
 namespace trek::ref::TREK_REF_LEVEL {
 namespace {
 
-struct WordTile {
-  uint32_t words[kTile];
-};
-
 // The words of elements [begin, begin + n), n <= kTile; begin is a multiple of 4.
 void make_words(uint64_t key, uint64_t offset, int64_t begin, int64_t n, uint32_t* words) {
   const auto first = static_cast<uint64_t>(begin / 4);
@@ -28,11 +24,11 @@ void make_words(uint64_t key, uint64_t offset, int64_t begin, int64_t n, uint32_
 // Calls f(words, at, n) for tiles of [begin, end). Ranges begin at multiples of 4 (a counter).
 template <class F>
 void each_tile(uint64_t key, uint64_t offset, int64_t begin, int64_t end, F&& f) {
-  WordTile tile;
+  alignas(64) uint32_t words[kTile];
   for (int64_t at = begin; at < end; at += kTile) {
     const int64_t n = least(kTile, end - at);
-    make_words(key, offset, at, n, tile.words);
-    f(static_cast<const uint32_t*>(tile.words), at, n);
+    make_words(key, offset, at, n, words);
+    f(static_cast<const uint32_t*>(words), at, n);
   }
 }
 

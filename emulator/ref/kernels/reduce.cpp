@@ -116,26 +116,22 @@ const C* enter(const ReduceTask& task, int64_t offset, int64_t stride, int64_t n
   return x;
 }
 
-struct alignas(64) RawTile {
-  std::byte bytes[kReductionTile * 8];
-};
-
 // Tile `t` of one result whose elements begin at `base`.
 template <class J, class C>
 C reduce_row(const ReduceTask& task, int64_t base, int64_t t) {
   alignas(64) C buffer[kReductionTile];
-  RawTile raw;
+  alignas(64) std::byte raw[kReductionTile * 8];
   const int64_t begin = t * kReductionTile;
   const int64_t n = least(kReductionTile, task.n - begin);
   const int last = task.rank - 1;
   if (task.rank == 1) {
     const int64_t offset = base + begin * task.strides[0];
-    return reduce_tile<J>(enter<C>(task, offset, task.strides[0], n, buffer, raw.bytes), n);
+    return reduce_tile<J>(enter<C>(task, offset, task.strides[0], n, buffer, raw), n);
   }
   Position p = position(begin, task.rank, task.dims, task.strides);
   for (int64_t done = 0; done < n;) {
     const int64_t run = least(task.dims[last] - p.index[last], n - done);
-    const C* x = enter<C>(task, base + p.offset, task.strides[last], run, buffer + done, raw.bytes);
+    const C* x = enter<C>(task, base + p.offset, task.strides[last], run, buffer + done, raw);
     if (x != buffer + done)
       __builtin_memcpy(buffer + done, x, static_cast<size_t>(run) * sizeof(C));
     advance(p, run, task.rank, task.dims, task.strides);

@@ -8,7 +8,7 @@
 #include "emulator/ref/kernels/loops.h"
 
 namespace trek::ref::TREK_REF_LEVEL {
-namespace {
+namespace {  // NOLINT(google-build-namespaces): nothing of a level may link
 
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;

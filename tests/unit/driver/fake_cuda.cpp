@@ -35,7 +35,7 @@ CuResult give(const char* symbol, Handle* handle, size_t bytes = 1) {
 template <class Handle>
 CuResult take_back(const char* symbol, Handle handle) {
   const CuResult result = called(symbol);
-  void* memory = reinterpret_cast<void*>(handle);  // NOLINT(performance-no-int-to-ptr)
+  void* memory = reinterpret_cast<void*>(handle);
   if (state().live.erase(memory) == 0) {
     state().faults.push_back(std::string(symbol) + " of a handle that is not live");
   } else {
@@ -50,9 +50,7 @@ CuResult copy(const char* symbol, void* to, const void* from, size_t bytes) {
   return result;
 }
 
-void* memory_at(CuDevicePointer pointer) {
-  return reinterpret_cast<void*>(pointer);  // NOLINT(performance-no-int-to-ptr)
-}
+void* memory_at(CuDevicePointer pointer) { return reinterpret_cast<void*>(pointer); }
 
 }  // namespace
 

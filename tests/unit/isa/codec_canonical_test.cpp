@@ -16,7 +16,7 @@ using format::SectionId;
 
 // The same module with its constants, types and strings in reverse, twice, and with others between.
 Module shuffled(Module module) {
-  const auto doubled_back = [](auto& table, auto extra, uint32_t first) {
+  const auto doubled_back = [](auto& table, const auto& extra, uint32_t first) {
     using Table = std::remove_reference_t<decltype(table)>;
     Table out(table.begin(), table.begin() + first);
     std::vector<uint32_t> numbers(table.size());

@@ -229,7 +229,7 @@ TEST_CASE("a list that many instructions share is read once, not once for each")
   Function& main = module.functions.emplace_back();
   for (uint32_t i = 0; i < kCount; ++i) {
     main.code.push_back({Opcode::Sum, 0, 0, 1, i});
-    module.words.push_back({RefKind::list, 0});
+    module.words.emplace_back(RefKind::list, 0);
   }
   const auto begin = std::chrono::steady_clock::now();
   const Bytes bytes = encode(module);

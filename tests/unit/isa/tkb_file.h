@@ -78,7 +78,7 @@ struct TkbFile {
   }
 
   // The table as given, the sections where they belong: for tables that lie.
-  Bytes assemble(std::vector<format::SectionEntry> entries) {
+  Bytes assemble(const std::vector<format::SectionEntry>& entries) {
     const Bytes honest = assemble();
     Bytes file = write(entries, honest.size());
     const size_t table = sizeof header + sections.size() * sizeof(format::SectionEntry);

@@ -72,7 +72,7 @@ struct Fixture {
     INFO((problems.empty() ? "" : problems[0].message));
     REQUIRE(problems.empty());
   }
-  RunResult run() { return program->run(run_options); }
+  RunResult run() const { return program->run(run_options); }
   void must_run() {
     if (!program) must_load();
     const RunResult result = run();
@@ -102,13 +102,13 @@ struct Fixture {
     bind(tensor, bytes);
   }
   template <class T>
-  std::vector<T> read(Ref tensor) {
+  std::vector<T> read(Ref tensor) const {
     const auto bytes = program->read(tensor.index());
     std::vector<T> values(bytes.size() / sizeof(T));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
-  std::vector<double> read_reals(Ref tensor) {
+  std::vector<double> read_reals(Ref tensor) const {
     const DType dtype = type(tensor).dtype;
     const auto size = static_cast<size_t>(isa::byte_size(dtype));
     const auto bytes = program->read(tensor.index());

@@ -40,7 +40,7 @@ struct Shapes {
 
 bool begins(const std::string& text, std::string_view start) {
   UNSCOPED_INFO(text);
-  return text.rfind(start, 0) == 0;
+  return text.starts_with(start);
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ TEST_CASE("every rule of operands, attributes and results is checked") {
       copy,
       [](Fixture& f) {
         f.module.functions[0].code[0].attributes = 1;
-        f.module.words.push_back({});
+        f.module.words.emplace_back();
       },
       bad, "list of attributes");
   broken([](Fixture& f) { f.add(Opcode::Reshape, {f.x}, {f.shape({4})}); },
