@@ -48,7 +48,7 @@ std::string_view name(Doing doing) {
 }
 
 // Elements of a pointwise tile: four for every thread of a block, so that a small tensor is on many.
-constexpr int64_t kChunk = 1024;
+constexpr int64_t kPointwiseTile = 1024;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.name = machine.name();
   device.processors = machine.processors();
   device.shared_bytes = machine.scratch_bytes();
-  device.chunk = kChunk;
+  device.chunk = kPointwiseTile;
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   return device;
 }
