@@ -8,7 +8,14 @@
 //
 // A predecessor in a region that may not be executed still tells of tasks of that region alone: either they
 // passed before it, or they are not executed either.
+//
+// Not all pairs of tasks that share bytes are looked at, or the proof would take the square of a program's
+// length. Accesses of equal boxes by one processor make a class, in the order of its queue; what a task is known
+// to wait for holds for all that is before that on its queue. So of a class the last task before another speaks
+// for those before it, and from one trip of a loop to the next the last task of a class for all of it, and the
+// first of the other class (see pair_up()).
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,27 +28,52 @@ namespace {
 
 constexpr size_t kBitsAtOnce = size_t{1} << 29;
 
+// Two tasks that share bytes, in program order, and what is to be proved of them.
 struct Conflict {
-  uint32_t first = 0;  // in program order
+  enum class Proof : uint8_t {
+    within,  // the second begins after the first
+    across,  // the first begins after the second of the trip before
+    between,  // each begins after the other of the trip before: two partial writes of one node, of different
+    // elements, in any order within a trip. That they are different is interpret()'s to see.
+  };
+  uint32_t first = 0;
   uint32_t second = 0;
-  // Of one node, both of them partial writes: different elements, in any order within a trip. That they
-  // are different is interpret()'s to see.
-  bool tiles = false;
+  Proof proof = Proof::within;
+};
+using Proof = Conflict::Proof;
+
+// Accesses of one processor to the same bytes in the same way.
+struct AccessClass {
+  Box box;
+  uint32_t processor = 0;
+  std::vector<uint32_t> tasks;  // in program order
+  std::vector<uint32_t> loops;  // that are around any of them
 };
 
 class Order {
  public:
   Order(const Plan& plan, PlanErrors& errors);
   void run();
+  bool can_end();
 
  private:
   using Bits = std::vector<uint64_t>;
   using Clock = std::vector<uint32_t>;  // per processor: its tasks before this have passed
+  // What a wait for a counter teaches, which is the same for all who wait for it: worked out once.
+  struct Learnt {
+    Bits sure;       // of a task whose region is executed whenever theirs is
+    Bits of_region;  // of another
+    Bits before;     // of the trip before
+  };
   bool has_cycle();
   void check_first_trips();
+  std::vector<AccessClass> classes() const;
   void find_conflicts();
+  void pair_up(const AccessClass& early, const AccessClass& late);
+  void pair_up_tiles(const AccessClass& a, const AccessClass& b);
   void work_out_clocks();
   bool is_settled(uint32_t early, uint32_t late) const;
+  void learn_from_waits(uint32_t task, Bits& mine, std::vector<Learnt>& learnt) const;
   void work_out_before();
   void work_out_previous(uint32_t loop, std::vector<Bits>& sets) const;
   void check_block();
@@ -162,7 +194,7 @@ void Order::check_first_trips() {
     }
 }
 
-void Order::find_conflicts() {
+std::vector<AccessClass> Order::classes() const {
   struct Access {
     uint32_t task;
     uint32_t box;
@@ -173,29 +205,112 @@ void Order::find_conflicts() {
       const uint32_t box = plan_.tasks[i].first_box + b;
       if (!plan_.boxes[box].empty()) order.push_back({i, box});
     }
+  const auto key = [&](const Access& a) {
+    const Box& box = plan_.boxes[a.box];
+    return std::tuple(box.begin, box.row_bytes, box.rows, box.stride, box.write, box.partial,
+                      plan_.tasks[a.task].processor);
+  };
   std::sort(order.begin(), order.end(), [&](const Access& a, const Access& b) {
-    return plan_.boxes[a.box].begin < plan_.boxes[b.box].begin;
+    return std::pair(key(a), a.task) < std::pair(key(b), b.task);
   });
-  std::vector<Access> reads;
-  std::vector<Access> writes;
-  for (const Access& access : order) {
-    const Box& box = plan_.boxes[access.box];
-    const auto ended = [&](const Access& a) { return plan_.boxes[a.box].end() <= box.begin; };
-    const auto meet = [&](std::vector<Access>& others) {
-      std::erase_if(others, ended);
-      for (const Access& other : others)
-        if (other.task != access.task && overlap(box, plan_.boxes[other.box])) {
-          const auto [early, late] = std::minmax(access.task, other.task);
-          if (is_settled(early, late)) continue;
-          conflicts_.push_back({early, late,
-                                box.partial && plan_.boxes[other.box].partial &&
-                                    node_of(access.task) == node_of(other.task)});
+  std::vector<AccessClass> made;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const uint32_t task = order[i].task;
+    if (i == 0 || key(order[i]) != key(order[i - 1]))
+      made.push_back({plan_.boxes[order[i].box], plan_.tasks[task].processor, {}, {}});
+    AccessClass& mine = made.back();
+    if (mine.tasks.empty() || mine.tasks.back() != task) mine.tasks.push_back(task);
+  }
+  for (AccessClass& mine : made) {
+    for (uint32_t i = 0; i < mine.tasks.size(); ++i) {
+      const uint32_t region = plan_.tasks[mine.tasks[i]].region;
+      if (i > 0 && region == plan_.tasks[mine.tasks[i - 1]].region) continue;
+      for (uint32_t r = region; r != kNone; r = plan_.regions[r].parent)
+        if (plan_.regions[r].is_loop()) mine.loops.push_back(r);
+    }
+    std::sort(mine.loops.begin(), mine.loops.end());
+    mine.loops.erase(std::unique(mine.loops.begin(), mine.loops.end()), mine.loops.end());
+  }
+  return made;
+}
+
+// Tasks of one queue are in order whatever they do.
+void Order::find_conflicts() {
+  const std::vector<AccessClass> all = classes();
+  std::vector<const AccessClass*> reads;
+  std::vector<const AccessClass*> writes;
+  for (const AccessClass& mine : all) {
+    const auto meet = [&](std::vector<const AccessClass*>& others) {
+      std::erase_if(others, [&](const AccessClass* a) { return a->box.end() <= mine.box.begin; });
+      for (const AccessClass* other : others) {
+        if (other->processor == mine.processor || !overlap(mine.box, other->box)) continue;
+        if (mine.box.partial && other->box.partial) {
+          pair_up_tiles(mine, *other);
+        } else {
+          pair_up(mine, *other);
+          pair_up(*other, mine);
         }
+      }
     };
     meet(writes);
-    if (box.write) meet(reads);
-    (box.write ? writes : reads).push_back(access);
+    if (mine.box.write) meet(reads);
+    (mine.box.write ? writes : reads).push_back(&mine);
   }
+}
+
+// Finds enough pairs of a task of `early` and a later one of `late` that their proofs are the proof of all such
+// pairs.
+//
+// Within a trip: a task for which c certainly waits, and which is executed whenever c is, brings all that is
+// before it on its queue.
+//
+// Across the trips of a loop: what is right in the loop's body, in no region within it, is executed in every
+// trip. A task that waits for one of those of the trip before waits for all that was before that on its queue; and
+// who comes after one of those on its queue waits for all that it waits for.
+void Order::pair_up(const AccessClass& early, const AccessClass& late) {
+  const auto region = [&](uint32_t task) { return plan_.tasks[task].region; };
+  auto next = early.tasks.begin();
+  for (const uint32_t c : late.tasks) {
+    while (next != early.tasks.end() && *next < c) ++next;
+    for (auto a = next; a != early.tasks.begin();) {
+      --a;
+      if (is_settled(*a, c)) break;
+      conflicts_.push_back({*a, c, Proof::within});
+      if (sure(*a, c)) break;
+    }
+  }
+  for (const uint32_t loop : early.loops) {
+    if (!std::binary_search(late.loops.begin(), late.loops.end(), loop)) continue;
+    const Region& body = plan_.regions[loop];
+    const auto right_in_it = [&](uint32_t task) { return region(task) == loop; };
+    const auto a_begin = std::lower_bound(early.tasks.begin(), early.tasks.end(), body.first_task);
+    const auto a_end = std::lower_bound(a_begin, early.tasks.end(), body.end_task);
+    const auto c_begin = std::lower_bound(late.tasks.begin(), late.tasks.end(), body.first_task);
+    const auto c_end = std::lower_bound(c_begin, late.tasks.end(), body.end_task);
+    const auto a_last = std::find_if(a_begin, a_end, right_in_it);
+    auto c_first = c_end;
+    while (c_first != c_begin && (c_first == c_end || !right_in_it(*c_first))) --c_first;
+    for (auto a = a_begin; a != a_end; ++a) {
+      for (auto c = c_first; c != c_end; ++c)
+        // An inner loop with both has trips of its own, one after another also where the outer trip ends.
+        if (*a < *c && plan_.common_loop(region(*a), region(*c)) == loop)
+          conflicts_.push_back({*a, *c, Proof::across});
+      if (a == a_last) break;
+    }
+  }
+}
+
+void Order::pair_up_tiles(const AccessClass& a, const AccessClass& b) {
+  for (const uint32_t x : a.tasks)
+    for (const uint32_t y : b.tasks) {
+      const auto [first, second] = std::minmax(x, y);
+      const bool tiles = node_of(x) == node_of(y);
+      const bool repeated =
+          plan_.common_loop(plan_.tasks[x].region, plan_.tasks[y].region) != kNone;
+      if (!tiles && !is_settled(first, second))
+        conflicts_.push_back({first, second, Proof::within});
+      if (repeated) conflicts_.push_back({first, second, tiles ? Proof::between : Proof::across});
+    }
 }
 
 // How far every processor has certainly come when a task begins, as far as that can be said by one number
@@ -242,8 +357,36 @@ bool Order::is_settled(uint32_t early, uint32_t late) const {
          plan_.common_loop(task.region, plan_.tasks[late].region) == kNone;
 }
 
+// What the waits of a trip's own tasks teach; `learnt` is what is known of counters, all of whose producers have
+// been looked at by then, since waits of a trip point backwards.
+void Order::learn_from_waits(uint32_t task, Bits& mine, std::vector<Learnt>& learnt) const {
+  for (const Wait& wait : plan_.waits_of(plan_.tasks[task])) {
+    const std::vector<uint32_t>& producers = producers_[wait.counter];
+    if (wait.delta != 0 || producers.empty() || producers.front() >= task) continue;
+    const bool is_sure = sure(producers.front(), task);
+    Bits scratch;
+    const bool all = producers.back() < task;
+    Bits& known = !all      ? scratch
+                  : is_sure ? learnt[wait.counter].sure
+                            : learnt[wait.counter].of_region;
+    if (known.empty()) {
+      known.assign(mine.size(), 0);
+      for (const uint32_t producer : producers) {
+        if (producer >= task) break;
+        set(known, producer);
+        if (is_sure)
+          join(known, before_[producer]);
+        else
+          join_region(known, before_[producer], plan_.regions[plan_.tasks[producer].region]);
+      }
+    }
+    join(mine, known);
+  }
+}
+
 void Order::work_out_before() {
   before_.assign(plan_.tasks.size(), Bits((width_ + 63) / 64, 0));
+  std::vector<Learnt> learnt(plan_.counters.size());
   for (uint32_t i = 0; i < plan_.tasks.size(); ++i) {
     Bits& mine = before_[i];
     const auto after = [&](uint32_t task) {
@@ -257,9 +400,7 @@ void Order::work_out_before() {
       after(p);
       if (sure(p, i)) break;  // it knows all that came before it
     }
-    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
-      for (uint32_t producer : producers_[wait.counter])
-        if (wait.delta == 0 && producer < i) after(producer);
+    learn_from_waits(i, mine, learnt);
     each_decision(i, 0, after);
   }
 }
@@ -277,6 +418,7 @@ void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
     set(queue, i);
     if (plan_.tasks[i].region == loop) join(queue, before_[i]);
   }
+  std::vector<Learnt> learnt(plan_.counters.size());
   for (uint32_t i = first; i < body.end_task; ++i) {
     Bits& mine = sets[i - first];
     join(mine, queues[plan_.tasks[i].processor]);
@@ -291,15 +433,28 @@ void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
       if (task < i && sure(task, i)) join(mine, sets[task - first]);
     };
     each_decision(i, loop, after);
-    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
-      for (uint32_t producer : producers_[wait.counter]) {
-        if (producer < first || producer >= body.end_task) continue;
-        set(mine, producer);
-        if (wait.delta == 0)
-          after(producer);
-        else if (plan_.tasks[producer].region == loop)
-          join(mine, before_[producer]);
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i])) {
+      const std::vector<uint32_t>& producers = producers_[wait.counter];
+      const auto inside = [&](uint32_t p) { return p >= first && p < body.end_task; };
+      if (producers.empty() || !inside(producers.front()) || !inside(producers.back())) continue;
+      const bool is_sure = sure(producers.front(), i) && producers.back() < i;
+      if (wait.delta == 0 && !is_sure) {
+        for (const uint32_t producer : producers) after(producer);
+        continue;
       }
+      Bits& known = wait.delta == 0 ? learnt[wait.counter].sure : learnt[wait.counter].before;
+      if (known.empty()) {
+        known.assign(mine.size(), 0);
+        for (const uint32_t producer : producers) {
+          set(known, producer);
+          if (wait.delta == 0)
+            join(known, sets[producer - first]);
+          else if (plan_.tasks[producer].region == loop)
+            join(known, before_[producer]);
+        }
+      }
+      join(mine, known);
+    }
   }
 }
 
@@ -313,29 +468,33 @@ void Order::check_loop(uint32_t loop) {
       errors_.add(fmt::format("{} does not wait for {} of the trip before (region {})",
                               describe(task), describe(before), loop));
   };
-  for (const auto [early, late, tiles] : conflicts_) {
-    if (early < body.first_task || late >= body.end_task) continue;
-    // An inner loop with both has trips of its own, one after another also where the outer trip ends.
+  for (const auto [early, late, proof] : conflicts_) {
+    if (proof == Proof::within || early < body.first_task || late >= body.end_task) continue;
     if (plan_.common_loop(plan_.tasks[early].region, plan_.tasks[late].region) != loop) continue;
     expect(early, late);
-    if (tiles) expect(late, early);
+    if (proof == Proof::between) expect(late, early);
   }
 }
 
 void Order::check_block() {
   work_out_before();
   for (const Conflict& conflict : conflicts_)
-    if (!conflict.tiles && conflict.first >= block_ && conflict.first < block_ + width_ &&
-        !has(before_[conflict.second], conflict.first))
+    if (conflict.proof == Proof::within && conflict.first >= block_ &&
+        conflict.first < block_ + width_ && !has(before_[conflict.second], conflict.first))
       errors_.add(fmt::format("{} does not wait for {}, with which it shares memory",
                               describe(conflict.second), describe(conflict.first)));
   for (uint32_t r = 0; r < plan_.regions.size(); ++r)
     if (plan_.regions[r].is_loop()) check_loop(r);
 }
 
-void Order::run() {
-  if (has_cycle()) return;
+bool Order::can_end() {
+  if (has_cycle()) return false;
   check_first_trips();
+  return true;
+}
+
+void Order::run() {
+  if (!can_end()) return;
   work_out_clocks();
   find_conflicts();
   clocks_.clear();
@@ -349,5 +508,6 @@ void Order::run() {
 }  // namespace
 
 void check_order(const Plan& plan, PlanErrors& errors) { Order(plan, errors).run(); }
+void check_circles(const Plan& plan, PlanErrors& errors) { Order(plan, errors).can_end(); }
 
 }  // namespace trek::plan

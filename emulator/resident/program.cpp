@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <string_view>
 
 #include <fmt/format.h>
 
@@ -26,12 +24,10 @@ Problems device_problem(const driver::Error& error) {
   return {problem(ErrorCode::ShapeLimit, "the resident emulator: " + error.text())};
 }
 
-// The proof of a plan takes longer than making it, so it is for tests: see README.md.
+// A faulty plan is a bug of the linker; on a device it would wait for ever, or read what is not there yet.
 Problems check(const plan::Plan& plan) {
-  const char* wanted = std::getenv("TREK_CHECK_PLAN");
-  if (wanted == nullptr || wanted != std::string_view("1")) return {};
   Problems problems;
-  for (const std::string& error : plan::check_plan(plan))
+  for (const std::string& error : plan::check_plan_at_load(plan))
     problems.push_back(problem(ErrorCode::ShapeLimit, "the linker made a wrong plan: " + error));
   return problems;
 }
@@ -96,13 +92,13 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   isa::Result<plan::Plan> linked = plan::link(module_, plan_device(*machine_, memory), options);
   if (!linked) return linked.take_problems();
   part.plan = std::move(*linked);
+  phases_.end("link");
   if (Problems problems = check(part.plan); !problems.empty()) return problems;
+  phases_.end("check");
   isa::Result<Image> image = encode(part.plan);
   if (!image) return image.take_problems();
   if (image->arena_bytes > memory)
-    return {problem(ErrorCode::ShapeLimit,
-                    fmt::format("the program needs {} bytes of device memory, and {} has {} for it",
-                                image->arena_bytes, machine_->name(), memory))};
+    return {plan::out_of_memory(part.plan, static_cast<int64_t>(image->arena_bytes))};
   part.image = std::move(*image);
   return {};
 }

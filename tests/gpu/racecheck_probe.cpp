@@ -61,8 +61,9 @@ class Probe {
     must(memory_.upload(stream_, std::as_bytes(std::span(words))));
     driver::LaunchShape shape;
     shape.block = {128, 1, 1};
-    must(must(module.kernel(name)).launch(stream_, shape, memory_.address(),
-                                          driver::CuDevicePointer{memory_.address() + 4096}));
+    must(must(module.kernel(name))
+             .launch(stream_, shape, memory_.address(),
+                     driver::CuDevicePointer{memory_.address() + 4096}));
     must(memory_.download(stream_, std::as_writable_bytes(std::span(sums)), 4096));
     must(stream_.synchronize());
     const uint32_t times = name.find("both") != name.npos ? 2 : 1;

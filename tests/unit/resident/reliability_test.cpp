@@ -1,8 +1,11 @@
 // What the resident emulator promises whatever happens: a launch in which nothing moves is ended and says who
 // waits for what, a program that does not fit is refused with the numbers, and memory is given back.
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -125,10 +128,44 @@ TEST_CASE("a lost signal: the checker finds it, the watchdog ends the launch and
   CHECK(ended.dump.empty());
 }
 
+TEST_CASE("a launch that waits for its host for longer than the watchdog's time is not ended") {
+  const isa::Module module = assembled(R"(
+.stream @blocks f32[10]
+.output @sum f32[10]
+.func main() {
+  while {
+    %block, $more = next @blocks
+    test $more
+    @sum = add @sum, %block
+  }
+}
+)");
+  const auto program = must_load(module);
+  int given = 0;
+  REQUIRE(program
+              ->bind_stream(0,
+                            [&](std::span<std::byte> block) {
+                              if (given == 3) return false;
+                              if (++given == 2)
+                                std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+                              const std::vector<float> ones(10, 1);
+                              std::memcpy(block.data(), ones.data(), block.size());
+                              return true;
+                            })
+              .empty());
+  const RunResult result = program->run({});
+  INFO(result.detail);
+  CHECK(result.outcome == Outcome::done);
+  CHECK(given == 3);
+  float sum = 0;
+  std::memcpy(&sum, program->read(1).data(), sizeof sum);
+  CHECK(sum == 3);
+}
+
 TEST_CASE("a program that does not fit is refused with what it needs and what there is") {
   const auto& machine = test_machine().machine;
   const uint64_t free = must(machine->free_memory());
-  const uint64_t elements = free / 4 + (1u << 28);
+  const uint64_t elements = (free / 4 + (1u << 28)) / 1024 * 1024;
   const isa::Module large = assembled(
       fmt::format(".state @x f32[{}]\n.func main() {{\n  @x = add @x, 1\n}}\n", elements));
   const auto refused = load_program(machine, large, {}, {});
@@ -137,16 +174,18 @@ TEST_CASE("a program that does not fit is refused with what it needs and what th
   const isa::Problem& problem = refused.problems()[0];
   INFO(problem.message);
   CHECK(problem.code == isa::ErrorCode::ShapeLimit);
-  CHECK(problem.message.starts_with("the program needs "));
+  CHECK(problem.message.starts_with(fmt::format("the program needs {} bytes ", 4 * elements)));
   CHECK(problem.message.find(fmt::format(" and {} has ", machine->name())) != std::string::npos);
+  CHECK(problem.message.ends_with(fmt::format("the largest: @x {} bytes", 4 * elements)));
 
   LoadOptions options;
   options.memory_limit = 1 << 20;
-  const isa::Module small =
-      assembled(".state @x f32[1000000]\n.func main() {\n  @x = add @x, 1\n}\n");
+  const isa::Module small = assembled(
+      ".state @x f32[1000000]\n.state @y f32[500]\n.func main() {\n  @x = add @x, 1\n}\n");
   const auto limited = load_program(machine, small, options, {});
   REQUIRE_FALSE(limited.ok());
-  CHECK(limited.problems()[0].message.ends_with("has 1048576 for it"));
+  CHECK(limited.problems()[0].message.ends_with(
+      "has 1048576 for it; the largest: @x 4000000 bytes, @y 2000 bytes"));
   must_load(small);
 }
 
