@@ -40,10 +40,10 @@ using trek::device::shared_address;
 constexpr uint32_t kRounds = 6;
 constexpr uint32_t kPlaces = 2;  // slots, so that each is written again after it was read
 
-enum class Writing { stores, copies, both };  // copies: cp.async
+enum class Writing { stores, copies, both };  // copies: cp.async, of half the lanes
 enum class Arriving { lane_0, all_lanes };    // of plain stores; copies arrive for every lane
 enum class Waiting { test, attempt, not_at_all };
-enum class Reading { directly, through_a_relay };
+enum class Reading { directly, through_a_relay, through_a_relay_and_directly };
 
 #define TREK_INLINE __attribute__((device)) inline __attribute__((always_inline))
 
@@ -119,29 +119,32 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
   }
   __syncthreads();
   uint32_t sum = 0;
-  for (uint32_t n = 0; n < kRounds; ++n) {
+  // Who does not wait must not run ahead either, or the writer would miss a phase of `freed`.
+  constexpr uint32_t rounds = waiting == Waiting::not_at_all ? kPlaces : kRounds;
+  for (uint32_t n = 0; n < rounds; ++n) {
     const uint32_t p = n % kPlaces;
     const uint32_t parity = n / kPlaces % 2;
     if (warp == 0) {
       if (n >= kPlaces) wait<Waiting::test>(&places.freed[p], parity ^ 1);
-      if constexpr (copies) copy(&places.copied[p][lane], from + 32 * n + lane);
+      if constexpr (copies)
+        if (lane < 16) copy(&places.copied[p][lane], from + 32 * n + lane);
       if constexpr (stores) places.stored[p][lane] = 32 * n + lane;
       if constexpr (stores && arriving == Arriving::lane_0) warp_sync();
       if constexpr (copies) arrive_copied(&places.filled[p]);
       if constexpr (stores)
         if (arriving == Arriving::all_lanes || lane == 0) arrive(&places.filled[p]);
     } else if (warp == 1) {
-      if constexpr (reading == Reading::through_a_relay) {
+      if constexpr (reading != Reading::directly) {
         wait<waiting>(&places.filled[p], parity);
         warp_sync();
         if (lane == 0) arrive(&places.passed_on[p]);
       }
     } else {
-      wait<waiting>(
-          reading == Reading::directly ? &places.filled[p] : &places.passed_on[p], parity);
+      if constexpr (reading != Reading::through_a_relay) wait<waiting>(&places.filled[p], parity);
+      if constexpr (reading != Reading::directly) wait<waiting>(&places.passed_on[p], parity);
       const uint32_t other = (lane + 5) % 32;
       if constexpr (stores) sum += places.stored[p][other];
-      if constexpr (copies) sum += places.copied[p][other];
+      if constexpr (copies) sum += places.copied[p][other % 16];
       warp_sync();
       if (lane == 0) arrive(&places.freed[p]);
     }
