@@ -45,8 +45,9 @@ isa::Problem out_of_memory(const Plan& plan, int64_t bytes) {
   for (const Buffer& buffer : plan.buffers)
     if (buffer.bytes > 0) largest.push_back(&buffer);
   const auto named = largest.begin() + static_cast<ptrdiff_t>(std::min(kNamed, largest.size()));
-  std::partial_sort(largest.begin(), named, largest.end(),
-                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  std::partial_sort(largest.begin(), named, largest.end(), [](const Buffer* a, const Buffer* b) {
+    return std::pair(b->bytes, a) < std::pair(a->bytes, b);
+  });
   isa::Problem problem;
   problem.code = isa::ErrorCode::ShapeLimit;
   problem.message = fmt::format(
