@@ -40,8 +40,10 @@ using trek::device::shared_address;
 constexpr uint32_t kRounds = 6;
 constexpr uint32_t kPlaces = 2;  // slots, so that each is written again after it was read
 
-enum class Writing { stores, copies, both };  // copies: cp.async, of half the lanes
-enum class Arriving { lane_0, all_lanes };    // of plain stores; copies arrive for every lane
+// copies: cp.async of half the lanes, which arrive by themselves; waited_copies: each lane waits for its own, and
+// arrives then.
+enum class Writing { stores, copies, both, waited_copies };
+enum class Arriving { lane_0, all_lanes };  // of stores and of readers: one for the warp, after a sync of it, or all
 enum class Waiting { test, attempt, not_at_all };
 enum class Reading { directly, through_a_relay, through_a_relay_and_directly };
 
@@ -64,6 +66,7 @@ TREK_INLINE void copy(uint32_t* to, const uint32_t* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
                : "memory");
 }
+TREK_INLINE void copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 TREK_INLINE void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -98,6 +101,12 @@ struct Places {
   uint32_t copied[kPlaces][32];
 };
 
+template <Arriving arriving>
+TREK_INLINE void arrive_as(uint64_t* barrier, uint32_t lane) {
+  if constexpr (arriving == Arriving::lane_0) warp_sync();
+  if (arriving == Arriving::all_lanes || lane == 0) arrive(barrier);
+}
+
 // Warp 0 writes, warp 1 passes on where there is a relay, warps 2 and 3 read what another lane wrote. `from` has 32
 // words a round, `sums` one for each reading thread.
 template <Writing writing, Arriving arriving, Waiting waiting, Reading reading>
@@ -106,15 +115,16 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
   const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
   const uint32_t lane = thread % 32;
   const uint32_t warp = thread / 32;
-  constexpr bool stores = writing != Writing::copies;
+  constexpr bool stores = writing == Writing::stores || writing == Writing::both;
   constexpr bool copies = writing != Writing::stores;
-  constexpr uint32_t arrivals =
-      (copies ? 32 : 0) + (stores ? arriving == Arriving::lane_0 ? 1 : 32 : 0);
+  constexpr bool copies_arrive = copies && writing != Writing::waited_copies;
+  constexpr bool threads_arrive = writing != Writing::copies;
+  constexpr uint32_t warp_arrivals = arriving == Arriving::lane_0 ? 1 : 32;
   if (thread == 0) {
     for (uint32_t p = 0; p < kPlaces; ++p) {
-      init(&places.filled[p], arrivals);
-      init(&places.passed_on[p], 1);
-      init(&places.freed[p], 2);
+      init(&places.filled[p], (copies_arrive ? 32 : 0) + (threads_arrive ? warp_arrivals : 0));
+      init(&places.passed_on[p], warp_arrivals);
+      init(&places.freed[p], 2 * warp_arrivals);
     }
   }
   __syncthreads();
@@ -129,15 +139,16 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
       if constexpr (copies)
         if (lane < 16) copy(&places.copied[p][lane], from + 32 * n + lane);
       if constexpr (stores) places.stored[p][lane] = 32 * n + lane;
-      if constexpr (stores && arriving == Arriving::lane_0) warp_sync();
-      if constexpr (copies) arrive_copied(&places.filled[p]);
-      if constexpr (stores)
-        if (arriving == Arriving::all_lanes || lane == 0) arrive(&places.filled[p]);
+      if constexpr (writing == Writing::waited_copies) copied();
+      if constexpr (copies_arrive) {
+        warp_sync();
+        arrive_copied(&places.filled[p]);
+      }
+      if constexpr (threads_arrive) arrive_as<arriving>(&places.filled[p], lane);
     } else if (warp == 1) {
       if constexpr (reading != Reading::directly) {
         wait<waiting>(&places.filled[p], parity);
-        warp_sync();
-        if (lane == 0) arrive(&places.passed_on[p]);
+        arrive_as<arriving>(&places.passed_on[p], lane);
       }
     } else {
       if constexpr (reading != Reading::through_a_relay) wait<waiting>(&places.filled[p], parity);
@@ -145,8 +156,7 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
       const uint32_t other = (lane + 5) % 32;
       if constexpr (stores) sum += places.stored[p][other];
       if constexpr (copies) sum += places.copied[p][other % 16];
-      warp_sync();
-      if (lane == 0) arrive(&places.freed[p]);
+      arrive_as<arriving>(&places.freed[p], lane);
     }
   }
   if (warp >= 2) sums[thread - 64] = sum;

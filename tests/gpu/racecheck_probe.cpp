@@ -1,6 +1,7 @@
 // racecheck-probe: launches kernels whose races are known, once each, for compute-sanitizer to look at. Without it
 // the program checks their results, of those that have no race. racecheck.sh says what is to be found.
 // Exit codes: 0, 1 a result is wrong or the device failed, 77 there is no device.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -44,7 +45,9 @@ void must(const driver::Status& status) {
   std::exit(1);
 }
 
-bool has_race(std::string_view kernel) { return kernel.find("_without_") != kernel.npos; }
+bool has_race(std::string_view kernel) {
+  return kernel.find("_without_") != std::string_view::npos;
+}
 
 class Probe {
  public:
@@ -67,8 +70,8 @@ class Probe {
                      driver::CuDevicePointer{memory_.address() + 4096}));
     must(memory_.download(stream_, std::as_writable_bytes(std::span(sums)), 4096));
     must(stream_.synchronize());
-    const bool stores = name.find("copies") == name.npos;
-    const bool copies = name.find("stores") == name.npos;
+    const bool stores = name.find("copies") == std::string::npos;
+    const bool copies = name.find("stores") == std::string::npos;
     for (uint32_t thread = 0; thread < sums.size(); ++thread) {
       const uint32_t lane = (thread + 5) % 32;
       uint32_t want = 0;
@@ -84,30 +87,34 @@ class Probe {
   // A softmax of lines of equal numbers.
   bool softmax(const driver::Module& module, const std::string& name) {
     const Assembly assembly = assemble_text(
-        "softmax.trek", fmt::format(".trek 1.0\n.state @x f32[{},{}]\n.func main() {{\n  @x = "
-                                    "softmax @x\n}}\n",
+        "softmax.trek", fmt::format(".trek 1.0\n.state @x f32[{0},{1}]\n.state @y f32[{0},{1}]\n"
+                                    ".func main() {{\n  @y = softmax @x\n}}\n",
                                     kLines, kElements));
+    if (!assembly.ok()) return false;
     plan::Device device;
     device.processors = 1;
     device.tasks_per_processor = 1;
     const auto plan = plan::link(assembly.module, device, {});
-    if (!assembly.ok() || !plan || plan->nodes.size() != 1) return false;
+    if (!plan || plan->nodes.size() != 1) return false;
     const device::Described described = device::describe(*plan, 0);
     std::vector<float> x(kLines * kElements, 0.5f);
+    constexpr uint64_t kArena = 65536;
+    const auto at = [&](uint32_t tensor) {
+      return kArena + static_cast<uint64_t>(plan->buffers[tensor].offset);
+    };
     must(memory_.upload(stream_, described.bytes));
-    must(memory_.upload(stream_, std::as_bytes(std::span(x)), 65536));
+    must(memory_.upload(stream_, std::as_bytes(std::span(x)), at(0)));
     driver::LaunchShape shape;
     shape.block = {device::kBlockThreads, 1, 1};
     shape.shared_bytes = device::kSharedBytes;
     const driver::Kernel kernel = must(module.kernel(name));
     must(kernel.allow_shared_bytes(shape.shared_bytes));
     must(kernel.launch(stream_, shape, memory_.address(),
-                       driver::CuDevicePointer{memory_.address() + 65536}, kLines));
-    must(memory_.download(stream_, std::as_writable_bytes(std::span(x)), 65536));
+                       driver::CuDevicePointer{memory_.address() + kArena}, kLines));
+    must(memory_.download(stream_, std::as_writable_bytes(std::span(x)), at(1)));
     must(stream_.synchronize());
-    for (const float value : x)
-      if (value != 1.0f / static_cast<float>(kElements)) return false;
-    return true;
+    return std::all_of(x.begin(), x.end(),
+                       [](float value) { return value == 1.0f / static_cast<float>(kElements); });
   }
 
   int run() {

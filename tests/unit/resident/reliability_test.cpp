@@ -142,17 +142,15 @@ TEST_CASE("a launch that waits for its host for longer than the watchdog's time 
 )");
   const auto program = must_load(module);
   int given = 0;
-  REQUIRE(program
-              ->bind_stream(0,
-                            [&](std::span<std::byte> block) {
-                              if (given == 3) return false;
-                              if (++given == 2)
-                                std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-                              const std::vector<float> ones(10, 1);
-                              std::memcpy(block.data(), ones.data(), block.size());
-                              return true;
-                            })
-              .empty());
+  const StreamSource slow = [&](std::span<std::byte> block) {
+    if (given == 3) return false;
+    ++given;
+    if (given == 2) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    const std::vector<float> ones(10, 1);
+    std::memcpy(block.data(), ones.data(), block.size());
+    return true;
+  };
+  REQUIRE(program->bind_stream(0, slow).empty());
   const RunResult result = program->run({});
   INFO(result.detail);
   CHECK(result.outcome == Outcome::done);
