@@ -40,6 +40,19 @@ TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
 }
 TREK_RESIDENT void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
+// A warp arrives, with all that its lanes did: one of them after a sync of the warp. racecheck does not see what
+// such a sync orders, so a build for it lets every lane arrive, which takes longer (README.md).
+#ifdef TREK_FOR_RACECHECK
+inline constexpr uint32_t kWarpArrivals = 32;
+TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t) { barrier_arrive(barrier); }
+#else
+inline constexpr uint32_t kWarpArrivals = 1;
+TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t lane) {
+  warp_sync();
+  if (lane == 0) barrier_arrive(barrier);
+}
+#endif
+
 TREK_RESIDENT uint32_t load_volatile(const uint32_t* p) {
   uint32_t v;
   asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_address(p)) : "memory");
@@ -127,9 +140,8 @@ class Controller {
         fill(slot, *reinterpret_cast<const Record*>(record));
       else if (lane_ == 0)
         slot.record.kind = Kind::halt;
-      warp_sync();
       arrive_fetched(&shared_.filled[n % kSlots]);
-      if (lane_ == 0) barrier_arrive(&shared_.filled[n % kSlots]);
+      warp_arrive(&shared_.filled[n % kSlots], lane_);
       if (record == 0) {
         if (lane_ == 0 && processor_ == 0) walker_.say_end();
         return;
@@ -206,8 +218,8 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
       slot.skip = load_volatile(&shared.left);
       state.node = slot.record.node;
       state.doing = halt ? Doing::finished : Doing::executing;
-      barrier_arrive(&shared.ready[n % kSlots]);
     }
+    warp_arrive(&shared.ready[n % kSlots], lane);
     if (halt) return;
   }
 }
@@ -268,8 +280,7 @@ TREK_RESIDENT void compute() {
         trapped = device::is_fault(pipeline().slot[n % kSlots].fault);
       }
     }
-    warp_sync();
-    if (__nvvm_read_ptx_sreg_tid_x() % 32 == 0) barrier_arrive(&pipeline().executed[n % kSlots]);
+    warp_arrive(&pipeline().executed[n % kSlots], __nvvm_read_ptx_sreg_tid_x() % 32);
     if (halt) return;
   }
 }
@@ -291,8 +302,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
       if (lane == 0 && launch.profile != nullptr) count_task(launch, slot.record.node, slot.began);
     }
     if (lane == 0) store_relaxed(&state.retired, ++retired);
-    warp_sync();
-    if (lane == 0) barrier_arrive(&shared.freed[n % kSlots]);
+    warp_arrive(&shared.freed[n % kSlots], lane);
   }
 }
 
@@ -309,10 +319,10 @@ resident(const trek::resident::Launch parameters) {
   if (thread == 0) {
     shared.launch = parameters;
     for (uint32_t s = 0; s < kSlots; ++s) {
-      barrier_init(&shared.filled[s], 32 + 1);
-      barrier_init(&shared.ready[s], 1);
-      barrier_init(&shared.executed[s], kComputeWarps);
-      barrier_init(&shared.freed[s], 1);
+      barrier_init(&shared.filled[s], 32 + kWarpArrivals);  // of each lane what it fetched
+      barrier_init(&shared.ready[s], kWarpArrivals);
+      barrier_init(&shared.executed[s], kComputeWarps * kWarpArrivals);
+      barrier_init(&shared.freed[s], kWarpArrivals);
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     shared.left = 0;

@@ -19,7 +19,8 @@ sanitizer=${SANITIZER:-$(command -v compute-sanitizer || ls /usr/local/cuda/bin/
 
 "$sanitizer" --version | grep -i version
 timeout -k 3 60 "$sanitizer" --tool racecheck "$@" "$probe" >"$log" 2>&1
-found=$(grep -oE 'access at [a-z0-9_]+' "$log" | awk '{ print $3 }' | sort -u)
+# A called function is named "$KERNEL$FUNCTION".
+found=$(sed -nE 's/.*access at \$?([a-z0-9_]+).*/\1/p' "$log" | sort -u)
 kernels=$(awk '/^(handover|softmax)_/ { print $1 }' "$log")
 [[ -n $kernels ]] || { tail -n 20 "$log"; echo "nothing was launched"; exit 1; }
 wrong=0
