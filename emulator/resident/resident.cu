@@ -40,18 +40,17 @@ TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
 }
 TREK_RESIDENT void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
-// A warp arrives, with all that its lanes did: one of them after a sync of the warp. racecheck does not see what
-// such a sync orders, so a build for it lets every lane arrive, which takes longer (README.md).
+// A warp arrives, with all that its lanes did: one of them, after a sync of the warp. racecheck does not see that
+// this hands over what the others did, so a build for it lets every lane arrive, which takes longer (README.md).
 #ifdef TREK_FOR_RACECHECK
 inline constexpr uint32_t kWarpArrivals = 32;
-TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t) { barrier_arrive(barrier); }
 #else
 inline constexpr uint32_t kWarpArrivals = 1;
+#endif
 TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t lane) {
   warp_sync();
-  if (lane == 0) barrier_arrive(barrier);
+  if (lane < kWarpArrivals) barrier_arrive(barrier);
 }
-#endif
 
 TREK_RESIDENT uint32_t load_volatile(const uint32_t* p) {
   uint32_t v;
