@@ -86,7 +86,7 @@ void expect_flat(const Held& before) {
   const Held after;
   INFO(fmt::format("heap {} -> {}, pages {} -> {}, free on the device {} -> {}", before.heap,
                    after.heap, before.pages, after.pages, before.device, after.device));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // those keep what is freed
+#ifndef TREK_SANITIZED  // sanitizers keep what is freed
   CHECK(after.heap <= before.heap + kHeap);
   CHECK(after.pages <= before.pages + kPages);
 #endif
