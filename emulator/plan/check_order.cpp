@@ -8,47 +8,21 @@
 //
 // A predecessor in a region that may not be executed still tells of tasks of that region alone: either they
 // passed before it, or they are not executed either.
-//
-// Not all pairs of tasks that share bytes are looked at, or the proof would take the square of a program's
-// length. Accesses of equal boxes by one processor make a class, in the order of its queue; what a task is known
-// to wait for holds for all that is before that on its queue. So of a class the last task before another speaks
-// for those before it, and from one trip of a loop to the next the last task of a class for all of it, and the
-// first of the other class (see pair_up()).
 #include <algorithm>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "emulator/plan/check.h"
+#include "emulator/plan/check_conflicts.h"
 
 namespace trek::plan {
 namespace {
 
 constexpr size_t kBitsAtOnce = size_t{1} << 29;
 
-// Two tasks that share bytes, in program order, and what is to be proved of them.
-struct Conflict {
-  enum class Proof : uint8_t {
-    within,  // the second begins after the first
-    across,  // the first begins after the second of the trip before
-    between,  // each begins after the other of the trip before: two partial writes of one node, of different
-    // elements, in any order within a trip. That they are different is interpret()'s to see.
-  };
-  uint32_t first = 0;
-  uint32_t second = 0;
-  Proof proof = Proof::within;
-};
 using Proof = Conflict::Proof;
-
-// Accesses of one processor to the same bytes in the same way.
-struct AccessClass {
-  Box box;
-  uint32_t processor = 0;
-  std::vector<uint32_t> tasks;  // in program order
-  std::vector<uint32_t> loops;  // that are around any of them
-};
 
 class Order {
  public:
@@ -67,10 +41,6 @@ class Order {
   };
   bool has_cycle();
   void check_first_trips();
-  std::vector<AccessClass> classes() const;
-  void find_conflicts();
-  void pair_up(const AccessClass& early, const AccessClass& late);
-  void pair_up_tiles(const AccessClass& a, const AccessClass& b);
   void work_out_clocks();
   bool is_settled(uint32_t early, uint32_t late) const;
   void learn_from_waits(uint32_t task, Bits& mine, std::vector<Learnt>& learnt) const;
@@ -110,7 +80,6 @@ class Order {
          r = plan_.regions[r].parent)
       if (plan_.regions[r].decision != kNone) f(plan_.nodes[plan_.regions[r].decision].first_task);
   }
-  uint32_t node_of(uint32_t task) const { return plan_.tasks[task].node; }
   std::string describe(uint32_t task) const {
     return fmt::format("t{} ({})", task,
                        isa::info(plan_.nodes[plan_.tasks[task].node].opcode).mnemonic);
@@ -191,125 +160,6 @@ void Order::check_first_trips() {
       if (!good)
         errors_.add(
             fmt::format("{} polls counter {} once, and needs it again", describe(i), wait.counter));
-    }
-}
-
-std::vector<AccessClass> Order::classes() const {
-  struct Access {
-    uint32_t task;
-    uint32_t box;
-  };
-  std::vector<Access> order;
-  for (uint32_t i = 0; i < plan_.tasks.size(); ++i)
-    for (uint32_t b = 0; b < plan_.tasks[i].boxes; ++b) {
-      const uint32_t box = plan_.tasks[i].first_box + b;
-      if (!plan_.boxes[box].empty()) order.push_back({i, box});
-    }
-  const auto key = [&](const Access& a) {
-    const Box& box = plan_.boxes[a.box];
-    return std::tuple(box.begin, box.row_bytes, box.rows, box.stride, box.write, box.partial,
-                      plan_.tasks[a.task].processor);
-  };
-  std::sort(order.begin(), order.end(), [&](const Access& a, const Access& b) {
-    return std::pair(key(a), a.task) < std::pair(key(b), b.task);
-  });
-  std::vector<AccessClass> made;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const uint32_t task = order[i].task;
-    if (i == 0 || key(order[i]) != key(order[i - 1]))
-      made.push_back({plan_.boxes[order[i].box], plan_.tasks[task].processor, {}, {}});
-    AccessClass& mine = made.back();
-    if (mine.tasks.empty() || mine.tasks.back() != task) mine.tasks.push_back(task);
-  }
-  for (AccessClass& mine : made) {
-    for (uint32_t i = 0; i < mine.tasks.size(); ++i) {
-      const uint32_t region = plan_.tasks[mine.tasks[i]].region;
-      if (i > 0 && region == plan_.tasks[mine.tasks[i - 1]].region) continue;
-      for (uint32_t r = region; r != kNone; r = plan_.regions[r].parent)
-        if (plan_.regions[r].is_loop()) mine.loops.push_back(r);
-    }
-    std::sort(mine.loops.begin(), mine.loops.end());
-    mine.loops.erase(std::unique(mine.loops.begin(), mine.loops.end()), mine.loops.end());
-  }
-  return made;
-}
-
-// Tasks of one queue are in order whatever they do.
-void Order::find_conflicts() {
-  const std::vector<AccessClass> all = classes();
-  std::vector<const AccessClass*> reads;
-  std::vector<const AccessClass*> writes;
-  for (const AccessClass& mine : all) {
-    const auto meet = [&](std::vector<const AccessClass*>& others) {
-      std::erase_if(others, [&](const AccessClass* a) { return a->box.end() <= mine.box.begin; });
-      for (const AccessClass* other : others) {
-        if (other->processor == mine.processor || !overlap(mine.box, other->box)) continue;
-        if (mine.box.partial && other->box.partial) {
-          pair_up_tiles(mine, *other);
-        } else {
-          pair_up(mine, *other);
-          pair_up(*other, mine);
-        }
-      }
-    };
-    meet(writes);
-    if (mine.box.write) meet(reads);
-    (mine.box.write ? writes : reads).push_back(&mine);
-  }
-}
-
-// Finds enough pairs of a task of `early` and a later one of `late` that their proofs are the proof of all such
-// pairs.
-//
-// Within a trip: a task for which c certainly waits, and which is executed whenever c is, brings all that is
-// before it on its queue.
-//
-// Across the trips of a loop: what is right in the loop's body, in no region within it, is executed in every
-// trip. A task that waits for one of those of the trip before waits for all that was before that on its queue; and
-// who comes after one of those on its queue waits for all that it waits for.
-void Order::pair_up(const AccessClass& early, const AccessClass& late) {
-  const auto region = [&](uint32_t task) { return plan_.tasks[task].region; };
-  auto next = early.tasks.begin();
-  for (const uint32_t c : late.tasks) {
-    while (next != early.tasks.end() && *next < c) ++next;
-    for (auto a = next; a != early.tasks.begin();) {
-      --a;
-      if (is_settled(*a, c)) break;
-      conflicts_.push_back({*a, c, Proof::within});
-      if (sure(*a, c)) break;
-    }
-  }
-  for (const uint32_t loop : early.loops) {
-    if (!std::binary_search(late.loops.begin(), late.loops.end(), loop)) continue;
-    const Region& body = plan_.regions[loop];
-    const auto right_in_it = [&](uint32_t task) { return region(task) == loop; };
-    const auto a_begin = std::lower_bound(early.tasks.begin(), early.tasks.end(), body.first_task);
-    const auto a_end = std::lower_bound(a_begin, early.tasks.end(), body.end_task);
-    const auto c_begin = std::lower_bound(late.tasks.begin(), late.tasks.end(), body.first_task);
-    const auto c_end = std::lower_bound(c_begin, late.tasks.end(), body.end_task);
-    const auto a_last = std::find_if(a_begin, a_end, right_in_it);
-    auto c_first = c_end;
-    while (c_first != c_begin && (c_first == c_end || !right_in_it(*c_first))) --c_first;
-    for (auto a = a_begin; a != a_end; ++a) {
-      for (auto c = c_first; c != c_end; ++c)
-        // An inner loop with both has trips of its own, one after another also where the outer trip ends.
-        if (*a < *c && plan_.common_loop(region(*a), region(*c)) == loop)
-          conflicts_.push_back({*a, *c, Proof::across});
-      if (a == a_last) break;
-    }
-  }
-}
-
-void Order::pair_up_tiles(const AccessClass& a, const AccessClass& b) {
-  for (const uint32_t x : a.tasks)
-    for (const uint32_t y : b.tasks) {
-      const auto [first, second] = std::minmax(x, y);
-      const bool tiles = node_of(x) == node_of(y);
-      const bool repeated =
-          plan_.common_loop(plan_.tasks[x].region, plan_.tasks[y].region) != kNone;
-      if (!tiles && !is_settled(first, second))
-        conflicts_.push_back({first, second, Proof::within});
-      if (repeated) conflicts_.push_back({first, second, tiles ? Proof::between : Proof::across});
     }
 }
 
@@ -496,7 +346,8 @@ bool Order::can_end() {
 void Order::run() {
   if (!can_end()) return;
   work_out_clocks();
-  find_conflicts();
+  conflicts_ = find_conflicts(
+      plan_, [this](uint32_t early, uint32_t late) { return is_settled(early, late); });
   clocks_.clear();
   if (conflicts_.empty()) return;
   const auto n = static_cast<uint32_t>(plan_.tasks.size());
