@@ -81,8 +81,9 @@ struct Held {
 };
 
 void expect_flat(const Held& before) {
-  constexpr uint64_t kHeap = 64 << 10;
-  constexpr uint64_t kPages = 16 << 20;  // the allocator keeps some, and so does a driver
+  [[maybe_unused]] constexpr uint64_t kHeap = 64 << 10;
+  [[maybe_unused]] constexpr uint64_t kPages =
+      16 << 20;  // the allocator keeps some, and so does a driver
   const Held after;
   INFO(fmt::format("heap {} -> {}, pages {} -> {}, free on the device {} -> {}", before.heap,
                    after.heap, before.pages, after.pages, before.device, after.device));
