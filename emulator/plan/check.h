@@ -23,6 +23,10 @@ namespace trek::plan {
 // What is wrong, one line each, at most kMaxPlanErrors; empty for a good plan.
 inline constexpr size_t kMaxPlanErrors = 50;
 std::vector<std::string> check_plan(const Plan& plan);
+// What an engine asks before it launches a plan: check_plan(), and of a plan of more than so many tasks all of it but
+// that conflicting tasks are ordered, whose proof would take longer than everything else at a load.
+inline constexpr size_t kMostTasksOrderedAtLoad = 20'000;
+std::vector<std::string> check_plan_at_load(const Plan& plan);
 
 // Its parts, in the order in which they rely on each other.
 class PlanErrors {
@@ -41,5 +45,8 @@ void check_counters(const Plan& plan, PlanErrors& errors);
 void check_placement(const Plan& plan, PlanErrors& errors);
 void check_written(const Plan& plan, PlanErrors& errors);
 void check_order(const Plan& plan, PlanErrors& errors);
+// The part of check_order() that every plan must stand: no tasks wait for each other in a circle, no wait is polled
+// too seldom.
+void check_circles(const Plan& plan, PlanErrors& errors);
 
 }  // namespace trek::plan

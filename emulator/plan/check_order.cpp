@@ -15,33 +15,35 @@
 #include <fmt/format.h>
 
 #include "emulator/plan/check.h"
+#include "emulator/plan/check_conflicts.h"
 
 namespace trek::plan {
 namespace {
 
 constexpr size_t kBitsAtOnce = size_t{1} << 29;
 
-struct Conflict {
-  uint32_t first = 0;  // in program order
-  uint32_t second = 0;
-  // Of one node, both of them partial writes: different elements, in any order within a trip. That they
-  // are different is interpret()'s to see.
-  bool tiles = false;
-};
+using Proof = Conflict::Proof;
 
 class Order {
  public:
   Order(const Plan& plan, PlanErrors& errors);
   void run();
+  bool can_end();
 
  private:
   using Bits = std::vector<uint64_t>;
   using Clock = std::vector<uint32_t>;  // per processor: its tasks before this have passed
+  // What a wait for a counter teaches, which is the same for all who wait for it: worked out once.
+  struct Learnt {
+    Bits sure;       // of a task whose region is executed whenever theirs is
+    Bits of_region;  // of another
+    Bits before;     // of the trip before
+  };
   bool has_cycle();
   void check_first_trips();
-  void find_conflicts();
   void work_out_clocks();
   bool is_settled(uint32_t early, uint32_t late) const;
+  void learn_from_waits(uint32_t task, Bits& mine, std::vector<Learnt>& learnt) const;
   void work_out_before();
   void work_out_previous(uint32_t loop, std::vector<Bits>& sets) const;
   void check_block();
@@ -78,7 +80,6 @@ class Order {
          r = plan_.regions[r].parent)
       if (plan_.regions[r].decision != kNone) f(plan_.nodes[plan_.regions[r].decision].first_task);
   }
-  uint32_t node_of(uint32_t task) const { return plan_.tasks[task].node; }
   std::string describe(uint32_t task) const {
     return fmt::format("t{} ({})", task,
                        isa::info(plan_.nodes[plan_.tasks[task].node].opcode).mnemonic);
@@ -162,42 +163,6 @@ void Order::check_first_trips() {
     }
 }
 
-void Order::find_conflicts() {
-  struct Access {
-    uint32_t task;
-    uint32_t box;
-  };
-  std::vector<Access> order;
-  for (uint32_t i = 0; i < plan_.tasks.size(); ++i)
-    for (uint32_t b = 0; b < plan_.tasks[i].boxes; ++b) {
-      const uint32_t box = plan_.tasks[i].first_box + b;
-      if (!plan_.boxes[box].empty()) order.push_back({i, box});
-    }
-  std::sort(order.begin(), order.end(), [&](const Access& a, const Access& b) {
-    return plan_.boxes[a.box].begin < plan_.boxes[b.box].begin;
-  });
-  std::vector<Access> reads;
-  std::vector<Access> writes;
-  for (const Access& access : order) {
-    const Box& box = plan_.boxes[access.box];
-    const auto ended = [&](const Access& a) { return plan_.boxes[a.box].end() <= box.begin; };
-    const auto meet = [&](std::vector<Access>& others) {
-      std::erase_if(others, ended);
-      for (const Access& other : others)
-        if (other.task != access.task && overlap(box, plan_.boxes[other.box])) {
-          const auto [early, late] = std::minmax(access.task, other.task);
-          if (is_settled(early, late)) continue;
-          conflicts_.push_back({early, late,
-                                box.partial && plan_.boxes[other.box].partial &&
-                                    node_of(access.task) == node_of(other.task)});
-        }
-    };
-    meet(writes);
-    if (box.write) meet(reads);
-    (box.write ? writes : reads).push_back(access);
-  }
-}
-
 // How far every processor has certainly come when a task begins, as far as that can be said by one number
 // each. It settles most conflicts outside loops, so that few are left for the bits.
 void Order::work_out_clocks() {
@@ -242,8 +207,36 @@ bool Order::is_settled(uint32_t early, uint32_t late) const {
          plan_.common_loop(task.region, plan_.tasks[late].region) == kNone;
 }
 
+// What the waits of a trip's own tasks teach; `learnt` is what is known of counters, all of whose producers have
+// been looked at by then, since waits of a trip point backwards.
+void Order::learn_from_waits(uint32_t task, Bits& mine, std::vector<Learnt>& learnt) const {
+  for (const Wait& wait : plan_.waits_of(plan_.tasks[task])) {
+    const std::vector<uint32_t>& producers = producers_[wait.counter];
+    if (wait.delta != 0 || producers.empty() || producers.front() >= task) continue;
+    const bool is_sure = sure(producers.front(), task);
+    Bits scratch;
+    const bool all = producers.back() < task;
+    Bits& known = !all      ? scratch
+                  : is_sure ? learnt[wait.counter].sure
+                            : learnt[wait.counter].of_region;
+    if (known.empty()) {
+      known.assign(mine.size(), 0);
+      for (const uint32_t producer : producers) {
+        if (producer >= task) break;
+        set(known, producer);
+        if (is_sure)
+          join(known, before_[producer]);
+        else
+          join_region(known, before_[producer], plan_.regions[plan_.tasks[producer].region]);
+      }
+    }
+    join(mine, known);
+  }
+}
+
 void Order::work_out_before() {
   before_.assign(plan_.tasks.size(), Bits((width_ + 63) / 64, 0));
+  std::vector<Learnt> learnt(plan_.counters.size());
   for (uint32_t i = 0; i < plan_.tasks.size(); ++i) {
     Bits& mine = before_[i];
     const auto after = [&](uint32_t task) {
@@ -257,9 +250,7 @@ void Order::work_out_before() {
       after(p);
       if (sure(p, i)) break;  // it knows all that came before it
     }
-    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
-      for (uint32_t producer : producers_[wait.counter])
-        if (wait.delta == 0 && producer < i) after(producer);
+    learn_from_waits(i, mine, learnt);
     each_decision(i, 0, after);
   }
 }
@@ -277,6 +268,7 @@ void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
     set(queue, i);
     if (plan_.tasks[i].region == loop) join(queue, before_[i]);
   }
+  std::vector<Learnt> learnt(plan_.counters.size());
   for (uint32_t i = first; i < body.end_task; ++i) {
     Bits& mine = sets[i - first];
     join(mine, queues[plan_.tasks[i].processor]);
@@ -291,15 +283,28 @@ void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
       if (task < i && sure(task, i)) join(mine, sets[task - first]);
     };
     each_decision(i, loop, after);
-    for (const Wait& wait : plan_.waits_of(plan_.tasks[i]))
-      for (uint32_t producer : producers_[wait.counter]) {
-        if (producer < first || producer >= body.end_task) continue;
-        set(mine, producer);
-        if (wait.delta == 0)
-          after(producer);
-        else if (plan_.tasks[producer].region == loop)
-          join(mine, before_[producer]);
+    for (const Wait& wait : plan_.waits_of(plan_.tasks[i])) {
+      const std::vector<uint32_t>& producers = producers_[wait.counter];
+      const auto inside = [&](uint32_t p) { return p >= first && p < body.end_task; };
+      if (producers.empty() || !inside(producers.front()) || !inside(producers.back())) continue;
+      const bool is_sure = sure(producers.front(), i) && producers.back() < i;
+      if (wait.delta == 0 && !is_sure) {
+        for (const uint32_t producer : producers) after(producer);
+        continue;
       }
+      Bits& known = wait.delta == 0 ? learnt[wait.counter].sure : learnt[wait.counter].before;
+      if (known.empty()) {
+        known.assign(mine.size(), 0);
+        for (const uint32_t producer : producers) {
+          set(known, producer);
+          if (wait.delta == 0)
+            join(known, sets[producer - first]);
+          else if (plan_.tasks[producer].region == loop)
+            join(known, before_[producer]);
+        }
+      }
+      join(mine, known);
+    }
   }
 }
 
@@ -313,31 +318,36 @@ void Order::check_loop(uint32_t loop) {
       errors_.add(fmt::format("{} does not wait for {} of the trip before (region {})",
                               describe(task), describe(before), loop));
   };
-  for (const auto [early, late, tiles] : conflicts_) {
-    if (early < body.first_task || late >= body.end_task) continue;
-    // An inner loop with both has trips of its own, one after another also where the outer trip ends.
+  for (const auto [early, late, proof] : conflicts_) {
+    if (proof == Proof::within || early < body.first_task || late >= body.end_task) continue;
     if (plan_.common_loop(plan_.tasks[early].region, plan_.tasks[late].region) != loop) continue;
     expect(early, late);
-    if (tiles) expect(late, early);
+    if (proof == Proof::between) expect(late, early);
   }
 }
 
 void Order::check_block() {
   work_out_before();
   for (const Conflict& conflict : conflicts_)
-    if (!conflict.tiles && conflict.first >= block_ && conflict.first < block_ + width_ &&
-        !has(before_[conflict.second], conflict.first))
+    if (conflict.proof == Proof::within && conflict.first >= block_ &&
+        conflict.first < block_ + width_ && !has(before_[conflict.second], conflict.first))
       errors_.add(fmt::format("{} does not wait for {}, with which it shares memory",
                               describe(conflict.second), describe(conflict.first)));
   for (uint32_t r = 0; r < plan_.regions.size(); ++r)
     if (plan_.regions[r].is_loop()) check_loop(r);
 }
 
-void Order::run() {
-  if (has_cycle()) return;
+bool Order::can_end() {
+  if (has_cycle()) return false;
   check_first_trips();
+  return true;
+}
+
+void Order::run() {
+  if (!can_end()) return;
   work_out_clocks();
-  find_conflicts();
+  conflicts_ = find_conflicts(
+      plan_, [this](uint32_t early, uint32_t late) { return is_settled(early, late); });
   clocks_.clear();
   if (conflicts_.empty()) return;
   const auto n = static_cast<uint32_t>(plan_.tasks.size());
@@ -349,5 +359,6 @@ void Order::run() {
 }  // namespace
 
 void check_order(const Plan& plan, PlanErrors& errors) { Order(plan, errors).run(); }
+void check_circles(const Plan& plan, PlanErrors& errors) { Order(plan, errors).can_end(); }
 
 }  // namespace trek::plan

@@ -1,5 +1,6 @@
 #include "emulator/plan/link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,17 +34,31 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.fusion = std::move(fusion.notes);
   split_long_reductions(plan);
   place(plan);
-  if (plan.arena_bytes > device.memory_bytes) {
-    isa::Problem problem;
-    problem.code = isa::ErrorCode::ShapeLimit;
-    problem.message = fmt::format(
-        "the program needs {} bytes of device memory ({} of them for registers), and {} has {}",
-        plan.arena_bytes, plan.peak_bytes, device.name, device.memory_bytes);
-    return problem;
-  }
+  if (plan.arena_bytes > device.memory_bytes) return out_of_memory(plan, plan.arena_bytes);
   tile(plan);
   depend(plan);
   return plan;
+}
+
+isa::Problem out_of_memory(const Plan& plan, int64_t bytes) {
+  constexpr size_t kNamed = 3;
+  std::vector<const Buffer*> largest;
+  for (const Buffer& buffer : plan.buffers)
+    if (buffer.bytes > 0) largest.push_back(&buffer);
+  const auto named = largest.begin() + static_cast<ptrdiff_t>(std::min(kNamed, largest.size()));
+  std::partial_sort(largest.begin(), named, largest.end(), [](const Buffer* a, const Buffer* b) {
+    return std::pair(b->bytes, a) < std::pair(a->bytes, b);
+  });
+  isa::Problem problem;
+  problem.code = isa::ErrorCode::ShapeLimit;
+  problem.message = fmt::format(
+      "the program needs {} bytes of device memory ({} of them for registers), and {} has {} for "
+      "it; the largest:",
+      bytes, plan.peak_bytes, plan.device.name, plan.device.memory_bytes);
+  for (auto buffer = largest.begin(); buffer != named; ++buffer)
+    problem.message += fmt::format("{} {} {} bytes", buffer == largest.begin() ? "" : ",",
+                                   (*buffer)->name, (*buffer)->bytes);
+  return problem;
 }
 
 }  // namespace trek::plan

@@ -20,4 +20,8 @@ struct LinkOptions {
 // or the device's memory too small.
 isa::Result<Plan> link(const isa::Module& module, const Device& device, const LinkOptions& options);
 
+// That a program takes `bytes` where its device has fewer for it: both numbers, and the largest of the plan's
+// buffers, which must be placed.
+isa::Problem out_of_memory(const Plan& plan, int64_t bytes);
+
 }  // namespace trek::plan

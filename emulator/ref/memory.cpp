@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <string>
+
+#include "emulator/loading.h"
 
 namespace trek::ref {
 namespace {
@@ -11,30 +11,7 @@ namespace {
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kMostCached = uint64_t{1} << 30;
 
-// The number in a file that holds one, or `otherwise` ("max", no such file).
-uint64_t number_in(const char* path, uint64_t otherwise) {
-  std::ifstream file(path);
-  uint64_t value = 0;
-  return file >> value ? value : otherwise;
-}
-
 }  // namespace
-
-uint64_t available_memory() {
-  uint64_t available = UINT64_MAX;
-  std::ifstream info("/proc/meminfo");
-  for (std::string key; info >> key;) {
-    if (key == "MemAvailable:") {
-      uint64_t kib = 0;
-      if (info >> kib) available = kib * 1024;
-      break;
-    }
-    info.ignore(256, '\n');
-  }
-  const uint64_t most = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);
-  const uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
-  return std::min(available, most == UINT64_MAX ? most : most - std::min(most, used));
-}
 
 void Buffer::release() {
   if (block_ != nullptr && --block_->references == 0) block_->memory->give_back(block_);

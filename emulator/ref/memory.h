@@ -80,7 +80,4 @@ class Memory {
   std::unordered_map<uint64_t, std::vector<Buffer::Block*>> cache_;  // by size
 };
 
-// Bytes that a process here may still use: free memory, or what is left of the control group's share.
-uint64_t available_memory();
-
 }  // namespace trek::ref

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/loading.h"
 #include "emulator/ref/machine.h"
 #include "isa/cost.h"
 
@@ -13,17 +14,9 @@ namespace {
 
 using isa::ErrorCode;
 using isa::Module;
-using isa::Problem;
 using isa::Problems;
 using isa::Role;
 using isa::TensorDecl;
-
-Problem problem(ErrorCode code, std::string message) {
-  Problem p;
-  p.code = code;
-  p.message = std::move(message);
-  return p;
-}
 
 class RefProgram : public Program {
  public:
@@ -72,33 +65,18 @@ Problems RefProgram::check_memory() const {
 }
 
 Problems RefProgram::place_tensor(uint32_t tensor, const LoadOptions& options) {
-  const TensorDecl& decl = module_.tensors[tensor];
   const auto bytes = static_cast<uint64_t>(type(tensor).bytes());
   Buffer& buffer = slot(tensor).buffer;
   buffer = machine_.memory().allocate(bytes);
   if (!buffer)
     return {problem(ErrorCode::ShapeLimit, fmt::format("@{} {} takes {} bytes: no memory for it",
                                                        name(tensor), type(tensor).text(), bytes))};
-  switch (decl.source) {
-    case isa::DataSource::none:
-      std::memset(buffer.data(), 0, bytes);
-      return {};
-    case isa::DataSource::embedded:
-      if (bytes > 0) std::memcpy(buffer.data(), module_.data.data() + decl.offset, bytes);
-      return {};
-    case isa::DataSource::external:
-      break;
-  }
-  if (!options.external)
-    return {problem(ErrorCode::FileUnreadable,
-                    fmt::format("@{} has external data, and the host gives none", name(tensor)))};
-  isa::Result<std::vector<std::byte>> data = options.external(decl);
-  if (!data) return data.take_problems();
-  if (data->size() != bytes)
-    return {problem(ErrorCode::DataShape,
-                    fmt::format("@{} {} takes {} bytes, its external data has {}", name(tensor),
-                                type(tensor).text(), bytes, data->size()))};
-  if (bytes > 0) std::memcpy(buffer.data(), data->data(), bytes);
+  isa::Result<FirstBytes> first = first_bytes(module_, tensor, options);
+  if (!first) return first.take_problems();
+  if (first->zero)
+    std::memset(buffer.data(), 0, bytes);
+  else if (bytes > 0)
+    std::memcpy(buffer.data(), first->bytes().data(), bytes);
   return {};
 }
 
@@ -109,10 +87,7 @@ Problems RefProgram::initialise(const LoadOptions& options) {
   if (!problems.empty()) return problems;
   const RunResult result = machine_.run(kInitFunction, {});
   if (result.outcome == Outcome::done) return {};
-  const std::string why = result.trap ? result.trap->detail : result.detail;
-  const auto ref = module_.results(module_.init.code[result.place.instruction])[0];
-  return {problem(ErrorCode::ShapeLimit,
-                  fmt::format("the initialiser of @{} fails: {}", name(ref.index()), why))};
+  return {initialiser_problem(module_, result)};
 }
 
 // Registers may share a tensor's memory; before the host writes, it is the tensor's alone.
@@ -130,25 +105,14 @@ Problems RefProgram::make_own(uint32_t tensor) {
 }
 
 Problems RefProgram::bind(uint32_t tensor, std::span<const std::byte> bytes) {
-  const Role role = module_.tensors[tensor].role;
-  if (role != Role::input && role != Role::state)
-    return {problem(ErrorCode::NotWritable,
-                    fmt::format("@{} is of role {}: inputs and states can be bound", name(tensor),
-                                isa::name(role)))};
-  if (bytes.size() != static_cast<uint64_t>(type(tensor).bytes()))
-    return {problem(ErrorCode::DataShape,
-                    fmt::format("@{} {} takes {} bytes, found {}", name(tensor),
-                                type(tensor).text(), type(tensor).bytes(), bytes.size()))};
+  if (Problems problems = check_bind(module_, tensor, bytes); !problems.empty()) return problems;
   if (Problems problems = make_own(tensor); !problems.empty()) return problems;
   if (!bytes.empty()) std::memcpy(slot(tensor).buffer.data(), bytes.data(), bytes.size());
   return {};
 }
 
 Problems RefProgram::bind_stream(uint32_t tensor, StreamSource source) {
-  const Role role = module_.tensors[tensor].role;
-  if (role != Role::stream)
-    return {problem(ErrorCode::NotReadable,
-                    fmt::format("@{} is of role {}, not a stream", name(tensor), isa::name(role)))};
+  if (Problems problems = check_bind_stream(module_, tensor); !problems.empty()) return problems;
   machine_.streams()[tensor] = std::move(source);
   return {};
 }

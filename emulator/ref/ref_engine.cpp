@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/loading.h"
 #include "emulator/ref/kernel_level.h"
 #include "emulator/ref/program.h"
 
@@ -22,10 +23,8 @@ class RefEngine : public Engine {
     std::string why;
     const ref::Kernels* kernels = ref::choose_kernels(why);
     if (kernels == nullptr) {
-      isa::Problem problem;
-      problem.code = isa::ErrorCode::UnknownInstruction;
-      problem.message = fmt::format("the engine ref does not run here: {}", why);
-      return problem;
+      return problem(isa::ErrorCode::UnknownInstruction,
+                     fmt::format("the engine ref does not run here: {}", why));
     }
     return ref::load_program(module, *kernels, options);
   }

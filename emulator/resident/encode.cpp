@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "emulator/device/describe.h"
+#include "emulator/loading.h"
 #include "emulator/resident/pipeline.h"
 
 namespace trek::resident {
@@ -58,10 +59,8 @@ class Encoder {
 
 void Encoder::refuse(const std::string& message) {
   if (!problems_.empty()) return;
-  isa::Problem problem;
-  problem.code = isa::ErrorCode::ShapeLimit;
-  problem.message = "the resident emulator cannot hold this program: " + message;
-  problems_.push_back(std::move(problem));
+  problems_.push_back(problem(isa::ErrorCode::ShapeLimit,
+                              "the resident emulator cannot hold this program: " + message));
 }
 
 void Encoder::check_limits() {

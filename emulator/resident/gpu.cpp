@@ -1,5 +1,6 @@
 // A GPU as a machine: the Driver API, and the persistent kernel.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include <fmt/format.h>
@@ -54,11 +55,19 @@ class Gpu : public Machine {
   driver::Module module_;
   driver::Kernel kernel_;
   bool copies_tensors_;  // the kernel is one of sm_90a
+  mutable std::atomic<bool> launched_ = false;
 };
 
 Result<uint64_t> Gpu::free_memory() const {
   if (Status status = context_.make_current(); !status) return status.error();
-  return context_.free_memory();
+  auto free = context_.free_memory();
+  if (!free || launched_) return free;
+  // The first launch takes the stacks of all threads that the device can hold.
+  const driver::DeviceInfo& device = context_.device();
+  const uint64_t stacks = static_cast<uint64_t>(kernel_.local_bytes()) *
+                          static_cast<uint64_t>(device.max_threads_per_multiprocessor) *
+                          static_cast<uint64_t>(device.multiprocessors);
+  return *free - std::min(*free, stacks);
 }
 
 Result<Memory> Gpu::allocate(uint64_t bytes) const {
@@ -143,6 +152,7 @@ Status Gpu::start(const Launch& launch) const {
   shape.block = {kThreads, 1, 1};
   shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
+  launched_ = true;
   return kernel_.launch(stream_, shape, launch);
 }
 

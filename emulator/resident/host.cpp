@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "emulator/loading.h"
 #include "emulator/resident/machine.h"
 #include "emulator/resident/pipeline.h"
 
@@ -130,7 +131,7 @@ class Host : public Machine {
   std::string name() const override { return "this computer's threads"; }
   int processors() const override { return processors_; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
-  Result<uint64_t> free_memory() const override { return uint64_t{1} << 34; }
+  Result<uint64_t> free_memory() const override { return available_memory(); }
   Result<Memory> allocate(uint64_t bytes) const override {
     if (bytes == 0) return Memory{};
     void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);

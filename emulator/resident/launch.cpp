@@ -47,7 +47,21 @@ std::string_view name(Doing doing) {
   return "?";
 }
 
+// Elements of a pointwise tile: four for every thread of a block, so that a small tensor is on many.
+constexpr int64_t kPointwiseTile = 1024;
+
 }  // namespace
+
+plan::Device plan_device(const Machine& machine, uint64_t memory) {
+  plan::Device device;
+  device.name = machine.name();
+  device.processors = machine.processors();
+  device.shared_bytes = machine.scratch_bytes();
+  device.chunk = kPointwiseTile;
+  device.copies_tensors = machine.copies_tensors();
+  device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
+  return device;
+}
 
 driver::Result<std::unique_ptr<Executable>> Executable::create(
     std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image) {

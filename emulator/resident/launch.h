@@ -9,6 +9,9 @@
 
 namespace trek::resident {
 
+// What the linker must know of a machine; `memory` is what a program may take, in bytes.
+plan::Device plan_device(const Machine& machine, uint64_t memory);
+
 // How a launch ended.
 struct Ended {
   Ending ending = Ending::running;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "emulator/loading.h"
+#include "emulator/plan/check.h"
 #include "emulator/plan/link.h"
 #include "emulator/resident/trap_words.h"
 #include "isa/cost.h"
@@ -17,19 +19,17 @@ using isa::ErrorCode;
 using isa::Module;
 using isa::Problems;
 using isa::Role;
-using isa::TensorDecl;
 
-// Elements of a pointwise tile: four for every thread of a block, so that a small tensor is on many.
-constexpr int64_t kChunk = 1024;
-
-isa::Problem problem(ErrorCode code, std::string message) {
-  isa::Problem p;
-  p.code = code;
-  p.message = std::move(message);
-  return p;
-}
 Problems device_problem(const driver::Error& error) {
   return {problem(ErrorCode::ShapeLimit, "the resident emulator: " + error.text())};
+}
+
+// A faulty plan is a bug of the linker; on a device it would wait for ever, or read what is not there yet.
+Problems check(const plan::Plan& plan) {
+  Problems problems;
+  for (const std::string& error : plan::check_plan_at_load(plan))
+    problems.push_back(problem(ErrorCode::ShapeLimit, "the linker made a wrong plan: " + error));
+  return problems;
 }
 
 class ResidentProgram : public Program {
@@ -64,6 +64,7 @@ class ResidentProgram : public Program {
   Problems run_initialisers();
   Problems place_tensor(uint32_t tensor, const LoadOptions& options);
   Problems write(uint32_t tensor, std::span<const std::byte> bytes);
+  Problems clear(uint32_t tensor);
   RunResult result_of(const Part& part, const Ended& ended) const;
   void count(const Part& part);
 
@@ -88,25 +89,19 @@ class ResidentProgram : public Program {
 };
 
 Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memory) {
-  plan::Device device;
-  device.name = machine_->name();
-  device.processors = machine_->processors();
-  device.shared_bytes = machine_->scratch_bytes();
-  device.chunk = kChunk;
-  device.copies_tensors = machine_->copies_tensors();
-  device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   plan::LinkOptions options;
   options.initialisers = initialisers;
   options.fast = fast_;
-  isa::Result<plan::Plan> linked = plan::link(module_, device, options);
+  isa::Result<plan::Plan> linked = plan::link(module_, plan_device(*machine_, memory), options);
   if (!linked) return linked.take_problems();
   part.plan = std::move(*linked);
+  phases_.end("link");
+  if (Problems problems = check(part.plan); !problems.empty()) return problems;
+  phases_.end("check");
   isa::Result<Image> image = encode(part.plan);
   if (!image) return image.take_problems();
   if (image->arena_bytes > memory)
-    return {problem(ErrorCode::ShapeLimit,
-                    fmt::format("the program needs {} bytes of device memory, of {} to be had",
-                                image->arena_bytes, memory))};
+    return {plan::out_of_memory(part.plan, static_cast<int64_t>(image->arena_bytes))};
   part.image = std::move(*image);
   return {};
 }
@@ -132,12 +127,12 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   }
   phases_.end("link");
   const uint64_t bytes = std::max(init_.image.arena_bytes, main_.image.arena_bytes);
-  if (Problems problems = make_executables(); !problems.empty()) return problems;
   // Copies in words of 16 bytes may read a few bytes more than a tensor has.
   auto arena = machine_->allocate(bytes + 256);
   if (!arena) return device_problem(arena.error());
   arena_ = arena.take();
   phases_.end("memory");
+  if (Problems problems = make_executables(); !problems.empty()) return problems;
   counters_.memory_bytes = bytes;
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role == Role::stream) continue;
@@ -159,10 +154,7 @@ Problems ResidentProgram::run_initialisers() {
   if (!ended) return device_problem(ended.error());
   if (ended->ending == Ending::done) return {};
   const RunResult result = result_of(init_, *ended);
-  const std::string why = result.trap ? result.trap->detail : result.detail;
-  const auto ref = module_.results(module_.init.code[result.place.instruction])[0];
-  return {problem(ErrorCode::ShapeLimit,
-                  fmt::format("the initialiser of @{} fails: {}", name(ref.index()), why))};
+  return {initialiser_problem(module_, result)};
 }
 
 Problems ResidentProgram::write(uint32_t tensor, std::span<const std::byte> bytes) {
@@ -172,47 +164,26 @@ Problems ResidentProgram::write(uint32_t tensor, std::span<const std::byte> byte
   return {};
 }
 
-Problems ResidentProgram::place_tensor(uint32_t tensor, const LoadOptions& options) {
-  const TensorDecl& decl = module_.tensors[tensor];
+Problems ResidentProgram::clear(uint32_t tensor) {
   const auto bytes = static_cast<uint64_t>(type(tensor).bytes());
-  switch (decl.source) {
-    case isa::DataSource::none:
-      return write(tensor, std::vector<std::byte>(bytes));
-    case isa::DataSource::embedded:
-      return write(tensor, std::as_bytes(std::span(module_.data)).subspan(decl.offset, bytes));
-    case isa::DataSource::external:
-      break;
-  }
-  if (!options.external)
-    return {problem(ErrorCode::FileUnreadable,
-                    fmt::format("@{} has external data, and the host gives none", name(tensor)))};
-  isa::Result<std::vector<std::byte>> data = options.external(decl);
-  if (!data) return data.take_problems();
-  if (data->size() != bytes)
-    return {problem(ErrorCode::DataShape,
-                    fmt::format("@{} {} takes {} bytes, its external data has {}", name(tensor),
-                                type(tensor).text(), bytes, data->size()))};
-  return write(tensor, *data);
+  if (Status status = machine_->zero(arena_.address + offset(tensor), bytes); !status)
+    return device_problem(status.error());
+  return {};
+}
+
+Problems ResidentProgram::place_tensor(uint32_t tensor, const LoadOptions& options) {
+  isa::Result<FirstBytes> first = first_bytes(module_, tensor, options);
+  if (!first) return first.take_problems();
+  return first->zero ? clear(tensor) : write(tensor, first->bytes());
 }
 
 Problems ResidentProgram::bind(uint32_t tensor, std::span<const std::byte> bytes) {
-  const Role role = module_.tensors[tensor].role;
-  if (role != Role::input && role != Role::state)
-    return {problem(ErrorCode::NotWritable,
-                    fmt::format("@{} is of role {}: inputs and states can be bound", name(tensor),
-                                isa::name(role)))};
-  if (bytes.size() != static_cast<uint64_t>(type(tensor).bytes()))
-    return {problem(ErrorCode::DataShape,
-                    fmt::format("@{} {} takes {} bytes, found {}", name(tensor),
-                                type(tensor).text(), type(tensor).bytes(), bytes.size()))};
+  if (Problems problems = check_bind(module_, tensor, bytes); !problems.empty()) return problems;
   return write(tensor, bytes);
 }
 
 Problems ResidentProgram::bind_stream(uint32_t tensor, StreamSource source) {
-  const Role role = module_.tensors[tensor].role;
-  if (role != Role::stream)
-    return {problem(ErrorCode::NotReadable,
-                    fmt::format("@{} is of role {}, not a stream", name(tensor), isa::name(role)))};
+  if (Problems problems = check_bind_stream(module_, tensor); !problems.empty()) return problems;
   main_.executable->mail().set_source(tensor, std::move(source));
   return {};
 }
@@ -273,9 +244,7 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   const auto began = std::chrono::steady_clock::now();
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role != Role::output) continue;
-    if (Problems problems =
-            write(tensor, std::vector<std::byte>(static_cast<size_t>(type(tensor).bytes())));
-        !problems.empty())
+    if (Problems problems = clear(tensor); !problems.empty())
       return {Outcome::limit, std::nullopt, {}, problems[0].message};
   }
   auto ended = main_.executable->run(arena_, seed_, options);

@@ -40,6 +40,18 @@ TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
 }
 TREK_RESIDENT void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
+// A warp arrives, with all that its lanes did: one of them, after a sync of the warp. racecheck does not see that
+// this hands over what the others did, so a build for it lets every lane arrive, which takes longer (README.md).
+#ifdef TREK_FOR_RACECHECK
+inline constexpr uint32_t kWarpArrivals = 32;
+#else
+inline constexpr uint32_t kWarpArrivals = 1;
+#endif
+TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t lane) {
+  warp_sync();
+  if (lane < kWarpArrivals) barrier_arrive(barrier);
+}
+
 TREK_RESIDENT uint32_t load_volatile(const uint32_t* p) {
   uint32_t v;
   asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_address(p)) : "memory");
@@ -144,8 +156,7 @@ class Controller {
         name(slot, *reinterpret_cast<const Record*>(record));
       else if (lane_ == 0)
         slot.source = nullptr;
-      warp_sync();
-      if (lane_ == 0) barrier_arrive(&shared_.named[n % kSlots]);
+      warp_arrive(&shared_.named[n % kSlots], lane_);
       if (record == 0) {
         if (lane_ == 0 && processor_ == 0) walker_.say_end();
         return;
@@ -212,7 +223,7 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
       slot.record.kind = Kind::halt;
     }
     arrive_fetched(&shared.filled[n % kSlots]);
-    if (lane == 0) barrier_arrive(&shared.filled[n % kSlots]);
+    warp_arrive(&shared.filled[n % kSlots], lane);
     if (record == nullptr) return;
   }
 }
@@ -236,8 +247,8 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
       slot.skip = load_volatile(&shared.left);
       state.node = slot.record.node;
       state.doing = halt ? Doing::finished : Doing::executing;
-      barrier_arrive(&shared.ready[n % kSlots]);
     }
+    warp_arrive(&shared.ready[n % kSlots], lane);
     if (halt) return;
   }
 }
@@ -297,14 +308,14 @@ class Place {
   TREK_RESIDENT bool trapped() const { return load_volatile(at_ + 1) != 0; }
   // All lanes go on to the next task, and say that they are behind this one.
   TREK_RESIDENT void go_on(bool trapped) const {
+    const uint32_t n = number();
     warp_sync();
-    if (thread_number() % 32 == 0) {
-      const uint32_t n = number();
+    const uint32_t lane = thread_number() % 32;
+    if (lane == 0) {
       if (trapped) store_volatile(at_ + 1, 1);
       store_volatile(at_, n + 1);
-      barrier_arrive(&pipeline().executed[n % kSlots]);
     }
-    warp_sync();
+    warp_arrive(&pipeline().executed[n % kSlots], lane);
   }
 
  private:
@@ -367,8 +378,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
       if (lane == 0 && launch.profile != nullptr) count_task(launch, slot.record.node, slot.began);
     }
     if (lane == 0) store_relaxed(&state.retired, ++retired);
-    warp_sync();
-    if (lane == 0) barrier_arrive(&shared.freed[n % kSlots]);
+    warp_arrive(&shared.freed[n % kSlots], lane);
   }
 }
 
@@ -390,11 +400,11 @@ resident(const trek::resident::Launch parameters) {
   if (thread == 0) {
     shared.launch = parameters;
     for (uint32_t s = 0; s < kSlots; ++s) {
-      barrier_init(&shared.named[s], 1);
-      barrier_init(&shared.filled[s], 32 + 1);
-      barrier_init(&shared.ready[s], 1);
-      barrier_init(&shared.executed[s], kComputeWarps);
-      barrier_init(&shared.freed[s], 1);
+      barrier_init(&shared.named[s], kWarpArrivals);
+      barrier_init(&shared.filled[s], 32 + kWarpArrivals);  // of each lane what it fetched
+      barrier_init(&shared.ready[s], kWarpArrivals);
+      barrier_init(&shared.executed[s], kComputeWarps * kWarpArrivals);
+      barrier_init(&shared.freed[s], kWarpArrivals);
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     for (auto& place : shared.place) place[0] = place[1] = 0;

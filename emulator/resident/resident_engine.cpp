@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "emulator/driver/support.h"
+#include "emulator/loading.h"
 #include "emulator/resident/program.h"
 
 namespace trek {
@@ -50,10 +51,8 @@ class ResidentEngine : public Engine {
     if (machine_ == nullptr) {
       auto machine = resident::open_gpu(cuda_, ordinal_, phases);
       if (!machine) {
-        isa::Problem problem;
-        problem.code = isa::ErrorCode::UnknownInstruction;
-        problem.message = "the engine resident does not run here: " + machine.error().text();
-        return problem;
+        return problem(isa::ErrorCode::UnknownInstruction,
+                       "the engine resident does not run here: " + machine.error().text());
       }
       machine_ = machine.take();
     }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # tests/gpu/resident.sh PACKAGE OUT: the resident emulator on a device, from a folder that tools/package
 # --data has made: conformance, samples and products against ref, random modules, compute-sanitizer, a
-# killed process, two processes at once. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json.
-# MODULES says how many random modules (10000), SANITIZE=0 leaves out compute-sanitizer.
+# killed process, two processes at once, gpu-resident. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json.
+# MODULES says how many random modules (10000), SANITIZE=0 leaves out compute-sanitizer. racecheck runs
+# PACKAGE/bin/trek-run-racecheck where there is one: a trek-run of a build with -DTREK_FOR_RACECHECK=ON.
 set -uo pipefail
 p=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -78,12 +79,16 @@ for i in 1 2; do
 done
 
 if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+  echo "== racecheck of known races"
+  SANITIZER=$sanitizer quick 90 tests/gpu/racecheck.sh bin/racecheck-probe || fail "racecheck of known races"
   for tool in memcheck racecheck synccheck initcheck; do
     echo "== $tool"
     errors=0
+    checked=$run # of racecheck the kernel that was built for it, where it was: see emulator/resident/README.md
+    [[ $tool = racecheck && -x $run-racecheck ]] && checked=$run-racecheck
     for file in add matmul sort loop gather cumsum softmax cross_entropy adam; do
       [[ -e tests/conformance/$file.trek ]] || continue
-      quick 40 "$sanitizer" --tool $tool --error-exitcode 9 "$run" --test --engine resident --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
+      quick 40 "$sanitizer" --tool $tool --error-exitcode 9 "$checked" --test --engine resident --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
       code=$?
       ((code == 0)) || { errors=$((errors + 1)); echo "$file: exit $code"; grep -m 3 -E "=========     |Error|Race|hazard" "$out/$tool-$file.log"; }
     done
@@ -91,6 +96,10 @@ if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /u
     ((errors == 0)) || fail "$tool"
   done
 fi
+
+echo "== the tests of emulator/resident"
+quick 90 bin/gpu-resident >"$out/gpu-resident.log" 2>&1 || fail "gpu-resident"
+tail -n 3 "$out/gpu-resident.log"
 
 echo "== times"
 for program in tests/gpu/times/*.trek samples/03_fashion_mnist.trek; do

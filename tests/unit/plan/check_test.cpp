@@ -65,6 +65,32 @@ TEST_CASE("a dropped wait is found, or changes nothing that memory could show") 
   CHECK(found * 10 >= good.waits.size() * 9);
 }
 
+TEST_CASE("at a load a large plan is checked for all but order, a small one for order too") {
+  Plan small = training();
+  CHECK(check_plan_at_load(small).empty());
+  drop_wait(small, 0);
+  CHECK_FALSE(check_plan_at_load(small).empty());
+
+  std::string text =
+      ".state @x f32[400,4]\n.state @y f32[400,4]\n.func main() {\n  loop $i = 0 until 2 {\n";
+  for (int i = 0; i < 300; ++i) text += "    @y = softmax @x\n    @x = cumsum @y, axis=0\n";
+  const Plan large = linked(assembled(text + "  }\n}\n"), small_device(70));
+  REQUIRE(large.tasks.size() > kMostTasksOrderedAtLoad);
+  CHECK(check_plan_at_load(large).empty());
+  Plan silent = large;
+  const auto signalling = std::find_if(silent.tasks.begin(), silent.tasks.end(),
+                                       [](const Task& task) { return task.signals > 0; });
+  REQUIRE(signalling != silent.tasks.end());
+  --signalling->signals;
+  CHECK_FALSE(check_plan_at_load(silent).empty());
+  Plan circle = large;
+  const auto back = std::find_if(circle.waits.begin(), circle.waits.end(),
+                                 [](const Wait& w) { return w.delta == 1; });
+  REQUIRE(back != circle.waits.end());
+  back->delta = 0;
+  CHECK_FALSE(check_plan_at_load(circle).empty());
+}
+
 TEST_CASE("a wait for more signals than come is found, and one for fewer") {
   for (const int change : {1, -1}) {
     Plan plan = training();
