@@ -93,7 +93,7 @@ if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /u
 fi
 
 echo "== times"
-for program in tests/gpu/times/*.trek samples/03_fashion_mnist.trek; do
+for program in tests/bench/programs/{chain_within,product_f32,scalars}.trek samples/03_fashion_mnist.trek; do
   name=$(basename "$program" .trek)
   times=()
   for _ in 1 2 3 4 5; do

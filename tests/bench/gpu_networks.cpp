@@ -1,0 +1,207 @@
+// Networks as programs, beside PyTorch with the same weights: in a CUDA graph, compiled, and eager.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tests/bench/gpu_bench.h"
+
+namespace trek::bench {
+namespace {
+
+using nlohmann::json;
+
+struct Ours {
+  NumericsMode numerics;
+  double asked;  // native time ÷ ours
+};
+
+// A way in which PyTorch runs a network. Where it is not the native best, nothing is asked for.
+struct Form {
+  std::string key;  // in requests
+  std::string name;
+  bool asked = true;
+};
+const Form kGraph = {"graph", "PyTorch in a CUDA graph"};
+const Form kCompile = {"compile", "torch.compile in a CUDA graph"};
+const Form kAutotune = {"autotune", "torch.compile max-autotune in a CUDA graph"};
+const Form kEager = {"eager", "PyTorch eager", false};
+
+struct Network {
+  std::string program;
+  std::string title;
+  int trips;        // of a launch that is timed
+  int check_trips;  // of the run whose result is compared
+  Defines small;    // constants under `quick`
+  std::vector<Ours> ours;
+  std::vector<Form> forms;
+};
+
+// The program's result against PyTorch's in f64, from the same state.
+Status check(GpuBench& bench, const Network& network, const Defines& defines, const Ours& ours,
+             const std::string& before, const std::string& after) {
+  Result<std::unique_ptr<BenchProgram>> program =
+      BenchProgram::open(bench.engine, bench.options.programs, network.program, network.check_trips,
+                         ours.numerics, defines);
+  if (!program) return program.error();
+  Status status = (*program)->save_state(before);
+  if (status) status = (*program)->run();
+  if (status) status = (*program)->save_state(after);
+  if (!status || bench.natives.pytorch == nullptr) return status;
+  const Result<json> answer = bench.natives.pytorch->ask({{"do", "check"},
+                                                          {"network", network.program},
+                                                          {"before", before},
+                                                          {"after", after},
+                                                          {"trips", network.check_trips}},
+                                                         120);
+  if (!answer) return answer.error();
+  const double error = answer->value("error", 1e300);
+  const double tolerance = answer->value("tolerance", 0.0);
+  const std::string what = answer->value("what", "");
+  if (!(error <= tolerance))
+    return measure::wrong(fmt::format("{}, {}", network.title, name(ours.numerics)),
+                          fmt::format("{} are {:.2g} from PyTorch's in f64, allowed is {:.2g}",
+                                      what, error, tolerance));
+  fmt::print("{}, {}: {} are {:.1e} from PyTorch's in f64\n", network.title, name(ours.numerics),
+             what, error);
+  return Done{};
+}
+
+// The forms that PyTorch has ready; those that it has not are noted.
+Result<std::vector<Form>> prepare(GpuBench& bench, const Network& network,
+                                  const std::string& before) {
+  std::vector<Form> forms;
+  if (bench.natives.pytorch == nullptr) return forms;
+  const std::vector<std::string>& wanted = bench.options.forms;
+  json keys = json::array();
+  for (const Form& form : network.forms) {
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), form.key) != wanted.end())
+      keys.push_back(form.key);
+  }
+  const int each = bench.options.form_seconds;
+  const Result<json> answer = bench.natives.pytorch->ask({{"do", "prepare"},
+                                                          {"network", network.program},
+                                                          {"before", before},
+                                                          {"forms", keys},
+                                                          {"seconds", each}},
+                                                         each * static_cast<int>(keys.size()) + 30);
+  if (!answer) return answer.error();
+  const json left_out = answer->value("left_out", json::object());
+  for (const auto& [key, why] : left_out.items())
+    bench.recorder.add_note(
+        fmt::format("{}: PyTorch's form {} is left out: {}", network.title, key, why.dump()));
+  const std::vector<std::string> ready = answer->value("forms", std::vector<std::string>());
+  for (const Form& form : network.forms) {
+    if (std::find(ready.begin(), ready.end(), form.key) != ready.end()) forms.push_back(form);
+  }
+  return forms;
+}
+
+// What the report says of all rounds: each of ours alone, and beside each form.
+void record(GpuBench& bench, const Network& network, const std::vector<Form>& forms,
+            const std::vector<measure::Series>& series, uint64_t state_bytes) {
+  const size_t count = network.ours.size();
+  for (size_t i = 0; i < count; ++i) {
+    const measure::Estimate ours = measure::estimate(series[i].seconds);
+    const std::string title = fmt::format("{}, {}", network.title, series[i].name);
+    bench.recorder.add(measure::Figure{title, "us", ours.times(1e6)});
+    if (network.program == "gpt2_token" && bench.natives.copy_bytes > 0) {
+      const auto read = static_cast<double>(state_bytes);
+      bench.recorder.add(measure::Figure{title + ": share of copy's bandwidth", "%",
+                                         ours.as_rate(100 * read / bench.natives.copy_bytes)});
+    }
+    for (size_t form = 0; form < forms.size(); ++form) {
+      const measure::Series& rival = series[count + 2 * form];
+      const measure::Series& again = series[count + 2 * form + 1];
+      bench.recorder.add({network.title, series[i].name, forms[form].name,
+                          measure::compare(series[i].seconds, rival.seconds, again.seconds),
+                          forms[form].asked ? network.ours[i].asked : 0});
+    }
+  }
+}
+
+Status bench_network(GpuBench& bench, const Network& network) {
+  const TemporaryFolder folder;
+  if (!folder.ok()) return Error{"making a temporary folder", "", ""};
+  const bool quick = bench.options.quick;
+  const Defines defines = quick ? network.small : Defines{};
+  const std::string before = folder.file("before.safetensors");
+  const std::string after = folder.file("after.safetensors");
+  for (const Ours& ours : network.ours) {
+    const Status right = check(bench, network, defines, ours, before, after);
+    if (!right) return right;
+  }
+  if (bench.options.check) return Done{};
+
+  const Result<std::vector<Form>> forms = prepare(bench, network, before);
+  if (!forms) return forms.error();
+  std::vector<std::unique_ptr<BenchProgram>> programs;
+  std::vector<measure::Contender> contenders;
+  for (const Ours& ours : network.ours) {
+    Result<std::unique_ptr<BenchProgram>> program =
+        BenchProgram::open(bench.engine, bench.options.programs, network.program,
+                           quick ? 2 : network.trips, ours.numerics, defines);
+    if (!program) return program.error();
+    programs.push_back(program.take());
+    contenders.push_back(
+        programs.back()->contender(fmt::format("{} {}", bench.engine.name(), name(ours.numerics))));
+  }
+  for (const Form& form : *forms) {
+    for (int i = 0; i < 2; ++i)  // the second for the A/A band
+      contenders.push_back(bench.natives.pytorch->contender(form.name, network.program, form.key));
+  }
+  const Result<std::vector<measure::Series>> series =
+      measure::measure_interleaved(contenders, bench.options.rounds);
+  if (!series) return series.error();
+  record(bench, network, *forms, *series, programs.front()->state_bytes());
+  if (bench.natives.pytorch == nullptr) return Done{};
+  const Result<json> forgotten =
+      bench.natives.pytorch->ask({{"do", "forget"}, {"network", network.program}});
+  if (!forgotten) return forgotten.error();
+  return Done{};
+}
+
+}  // namespace
+
+Status bench_mlp_step(GpuBench& bench) {
+  return bench_network(bench, {"mlp_step",
+                               "MLP 784-512-512-10 f32, batch 128, Adam step",
+                               200,
+                               5,
+                               {{"BATCH", "16"}, {"PIXELS", "49"}, {"HIDDEN", "33"}},
+                               {{NumericsMode::strict, 3}},
+                               {kGraph, kCompile, kAutotune, kEager}});
+}
+
+Status bench_mlp_forward(GpuBench& bench) {
+  return bench_network(bench, {"mlp_forward",
+                               "MLP 784-512-512-10 f32, batch 1, forward",
+                               4000,
+                               5,
+                               {{"PIXELS", "49"}, {"HIDDEN", "33"}},
+                               {{NumericsMode::strict, 1.8}, {NumericsMode::fast, 3}},
+                               {kGraph, kCompile, kAutotune, kEager}});
+}
+
+Status bench_lstm(GpuBench& bench) {
+  return bench_network(bench,
+                       {"lstm",
+                        "LSTM f32, batch 1, 256 steps, hidden 512",
+                        10,
+                        1,
+                        {{"STEPS", "5"}, {"INPUTS", "20"}, {"HIDDEN", "33"}},
+                        {{NumericsMode::strict, 5.5}, {NumericsMode::fast, 8}},
+                        {{"eager", "cuDNN by PyTorch"}, {"graph", "cuDNN in a CUDA graph"}}});
+}
+
+Status bench_gpt2_token(GpuBench& bench) {
+  return bench_network(bench,
+                       {"gpt2_token",
+                        "GPT-2 124M, one token, bf16 weights",
+                        50,
+                        1,
+                        {{"LAYERS", "2"}, {"D", "96"}, {"POSITIONS", "8"}, {"VOCABULARY", "200"}},
+                        {{NumericsMode::fast, 3}},
+                        {kGraph, kCompile, kAutotune, kEager}});
+}
+
+}  // namespace trek::bench
