@@ -34,7 +34,7 @@ if [[ -z ${TREK_CUBLAS_LIBRARY:-} ]] && ! ldconfig -p | grep -q 'libcublas.so.1[
 fi
 
 bin/bench-gpu --json "$out/$device-figures-$(date -u +%F).json" --python "${PYTHON:-python3}" "$@" \
-  2> >(tee "$out/bench-gpu.log" | grep '^bench-gpu\|: [0-9]* s$' >&2)
+  2> >(tee "$out/bench-gpu.log" | grep '^bench-gpu' >&2)
 code=$?
 
 profile() { # PROGRAM NUMERICS TRIPS

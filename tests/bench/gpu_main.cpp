@@ -166,7 +166,7 @@ int run(int argc, const char* const* argv) {
   app.add_option("--programs", options.programs, "The folder of the programs");
   app.add_option("--python", options.python, "The interpreter that has PyTorch");
   app.add_option("--script", options.script, "What it runs");
-  app.add_option("--form", options.forms, "Forms of PyTorch's; all if none is named")
+  app.add_option("--form", options.forms, "Forms of PyTorch's; without it graph, eager and compile")
       ->check(CLI::IsMember({"graph", "compile", "autotune", "eager"}));
   app.add_option("--form-seconds", options.form_seconds, "Until a form is ready, at most")
       ->check(CLI::PositiveNumber);

@@ -1,5 +1,6 @@
 // Networks as programs, beside PyTorch with the same weights: in a CUDA graph, compiled, and eager.
 #include <algorithm>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -66,34 +67,47 @@ Status check(GpuBench& bench, const Network& network, const Defines& defines, co
   return Done{};
 }
 
-// The forms that PyTorch has ready; those that it has not are noted.
-Result<std::vector<Form>> prepare(GpuBench& bench, const Network& network,
-                                  const std::string& before) {
-  std::vector<Form> forms;
-  if (bench.natives.pytorch == nullptr) return forms;
-  const std::vector<std::string>& wanted = bench.options.forms;
-  json keys = json::array();
-  for (const Form& form : network.forms) {
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), form.key) != wanted.end())
-      keys.push_back(form.key);
-  }
-  const int each = bench.options.form_seconds;
+// A form that PyTorch has ready, in the process that is there now.
+Status prepare(GpuBench& bench, const Network& network, const std::string& before,
+               const std::string& form) {
+  const int seconds = bench.options.form_seconds;
   const Result<json> answer = bench.natives.pytorch->ask({{"do", "prepare"},
                                                           {"network", network.program},
+                                                          {"form", form},
                                                           {"before", before},
-                                                          {"forms", keys},
-                                                          {"seconds", each}},
-                                                         each * static_cast<int>(keys.size()) + 30);
+                                                          {"seconds", seconds}},
+                                                         seconds + 60);
   if (!answer) return answer.error();
-  const json left_out = answer->value("left_out", json::object());
-  for (const auto& [key, why] : left_out.items())
-    bench.recorder.add_note(
-        fmt::format("{}: PyTorch's form {} is left out: {}", network.title, key, why.dump()));
-  const std::vector<std::string> ready = answer->value("forms", std::vector<std::string>());
+  fmt::print("{}, {}: ready after {:.0f} s\n", network.title, form, answer->value("seconds", 0.0));
+  std::fflush(stdout);
+  return Done{};
+}
+
+// The forms that PyTorch has ready; those that it has not are noted. A form may take the process down with
+// it: then those before are made ready again.
+Result<std::vector<Form>> prepare_forms(GpuBench& bench, const Network& network,
+                                        const std::string& before) {
+  std::vector<Form> ready;
+  if (bench.natives.pytorch == nullptr) return ready;
+  const std::vector<std::string>& wanted = bench.options.forms;
   for (const Form& form : network.forms) {
-    if (std::find(ready.begin(), ready.end(), form.key) != ready.end()) forms.push_back(form);
+    if (std::find(wanted.begin(), wanted.end(), form.key) == wanted.end()) continue;
+    const Status made = prepare(bench, network, before, form.key);
+    if (made) {
+      ready.push_back(form);
+      continue;
+    }
+    bench.recorder.add_note(
+        fmt::format("{}: {} is left out: {}", network.title, form.name, made.error().text()));
+    const int generation = bench.natives.pytorch->generation();
+    const Result<json> alive = bench.natives.pytorch->ask({{"do", "hello"}}, 120);
+    if (!alive) return alive.error();
+    if (bench.natives.pytorch->generation() == generation) continue;
+    for (const Form& again : ready) {
+      if (Status lost = prepare(bench, network, before, again.key); !lost) return lost.error();
+    }
   }
-  return forms;
+  return ready;
 }
 
 // What the report says of all rounds: each of ours alone, and beside each form.
@@ -132,7 +146,7 @@ Status bench_network(GpuBench& bench, const Network& network) {
   }
   if (bench.options.check) return Done{};
 
-  const Result<std::vector<Form>> forms = prepare(bench, network, before);
+  const Result<std::vector<Form>> forms = prepare_forms(bench, network, before);
   if (!forms) return forms.error();
   std::vector<std::unique_ptr<BenchProgram>> programs;
   std::vector<measure::Contender> contenders;
@@ -169,7 +183,7 @@ Status bench_mlp_step(GpuBench& bench) {
                                5,
                                {{"BATCH", "16"}, {"PIXELS", "49"}, {"HIDDEN", "33"}},
                                {{NumericsMode::strict, 3}},
-                               {kGraph, kCompile, kAutotune, kEager}});
+                               {kGraph, kEager, kCompile, kAutotune}});
 }
 
 Status bench_mlp_forward(GpuBench& bench) {
@@ -179,7 +193,7 @@ Status bench_mlp_forward(GpuBench& bench) {
                                5,
                                {{"PIXELS", "49"}, {"HIDDEN", "33"}},
                                {{NumericsMode::strict, 1.8}, {NumericsMode::fast, 3}},
-                               {kGraph, kCompile, kAutotune, kEager}});
+                               {kGraph, kEager, kCompile, kAutotune}});
 }
 
 Status bench_lstm(GpuBench& bench) {
@@ -201,7 +215,7 @@ Status bench_gpt2_token(GpuBench& bench) {
                         1,
                         {{"LAYERS", "2"}, {"D", "96"}, {"POSITIONS", "8"}, {"VOCABULARY", "200"}},
                         {{NumericsMode::fast, 3}},
-                        {kGraph, kCompile, kAutotune, kEager}});
+                        {kGraph, kEager, kCompile, kAutotune}});
 }
 
 }  // namespace trek::bench

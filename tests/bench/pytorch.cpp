@@ -66,6 +66,7 @@ Status PyTorch::start() {
     return Error{"starting " + python_, "", std::strerror(error)};
   }
   process_ = process;
+  ++generation_;
   to_ = to->write;
   from_ = from->read;
   return Done{};
@@ -114,6 +115,7 @@ Result<nlohmann::json> PyTorch::ask(const nlohmann::json& request, int seconds) 
   }
   const nlohmann::json answer = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object()) return Error{kDoing, "", "the answer is no JSON object: " + *text};
+  if (answer.value("broken", false)) stop();
   if (answer.contains("error") && answer["error"].is_string())
     return Error{kDoing, "", answer["error"].get<std::string>()};
   return answer;

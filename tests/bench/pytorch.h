@@ -20,9 +20,11 @@ class PyTorch {
   PyTorch& operator=(const PyTorch&) = delete;
   ~PyTorch() { stop(); }
 
-  // The answer to a request, or why there is none: its own error, no answer in time, the process's end. After
-  // the last two the next request has a new process.
+  // The answer to a request, or why there is none: its own error, no answer in time, the process's end, a
+  // device that fails. After all but the first the next request has a new process, with nothing prepared.
   Result<nlohmann::json> ask(const nlohmann::json& request, int seconds = 60);
+  // Counts the processes so far.
+  int generation() const { return generation_; }
   // Seconds of one trip of a network in a form that is prepared.
   measure::Contender contender(std::string name, std::string network, std::string form);
 
@@ -36,7 +38,8 @@ class PyTorch {
   pid_t process_ = 0;  // 0: none
   int to_ = -1;        // its standard input
   int from_ = -1;      // its standard output
-  std::string read_;   // of its output, behind the last answer
+  int generation_ = 0;
+  std::string read_;  // of its output, behind the last answer
 };
 
 }  // namespace trek::bench

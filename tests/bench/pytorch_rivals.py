@@ -4,8 +4,8 @@
 One request a line on standard input, one answer a line on standard output, both JSON:
 
     {"do": "hello"}                            -> {"versions": {...}}, or {"missing": why}
-    {"do": "prepare", "network": N, "before": FILE, "forms": [...], "seconds": of each at most}
-                                               -> {"forms": [...], "left_out": {form: why}}
+    {"do": "prepare", "network": N, "form": F, "before": FILE, "seconds": at most}
+                                               -> {"seconds": that it took}
     {"do": "check", "network": N, "before": FILE, "after": FILE, "trips": T}
                                                -> {"what": ..., "error": e, "tolerance": t}
     {"do": "time", "network": N, "form": F}    -> {"seconds": of one trip}
@@ -13,8 +13,9 @@ One request a line on standard input, one answer a line on standard output, both
 
 FILE is a safetensors file of the program's state tensors. `check` repeats the program's trips in f64 from
 the state before them and compares with the state after; `prepare` gives the network the same weights and
-makes it ready in its forms: `graph` (replayed as a CUDA graph), `compile` (torch.compile in a CUDA graph),
-`autotune` (the same with max-autotune), `eager`. What fails is answered by {"error": why}.
+makes it ready in a form: `graph` (replayed as a CUDA graph), `compile` (torch.compile in a CUDA graph),
+`autotune` (the same with max-autotune), `eager`. What fails is answered by {"error": why}, and where the
+device can be used no more by {"error": why, "broken": true}: then the process ends.
 
 f32 means f32: TF32 is off everywhere. On a machine without CUDA only `check` works.
 """
@@ -82,19 +83,14 @@ class Rivals:
         return {"what": what, "error": error, "tolerance": tolerance}
 
     def prepare(self, request):
-        network, forms, left_out = request["network"], [], {}
-        state = load(request["before"])
-        for form in request["forms"]:
-            began = time.time()
-            signal.alarm(request["seconds"])
-            try:
-                self.ready[network, form] = self.made(network, form, state)
-                forms.append(form)
-            except Exception as problem:
-                left_out[form] = f"{type(problem).__name__}: {problem}".splitlines()[0]
+        network, form = request["network"], request["form"]
+        began = time.time()
+        signal.alarm(request["seconds"])
+        try:
+            self.ready[network, form] = self.made(network, form, load(request["before"]))
+        finally:
             signal.alarm(0)
-            print(f"{network} {form}: {time.time() - began:.0f} s", file=sys.stderr, flush=True)
-        return {"forms": forms, "left_out": left_out}
+        return {"seconds": time.time() - began}
 
     def made(self, network, form, state):
         kind = NETWORKS[network]
@@ -136,6 +132,17 @@ def too_long(*_):
     raise TimeoutError("not ready in the time allowed")
 
 
+def broken():
+    """Whether the device has failed for this process, as it does for good after a faulty access."""
+    if MISSING is not None or not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
 def main():
     signal.signal(signal.SIGALRM, too_long)
     rivals = Rivals()
@@ -145,7 +152,11 @@ def main():
             answer = getattr(rivals, request["do"])(request)
         except Exception as problem:
             answer = {"error": f"{type(problem).__name__}: {problem}".splitlines()[0]}
+            if broken():
+                answer["broken"] = True
         print(json.dumps(answer), file=ANSWERS, flush=True)
+        if "broken" in answer:
+            os._exit(3)  # what libraries do at an end fails too
 
 
 if __name__ == "__main__":
