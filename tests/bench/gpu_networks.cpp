@@ -30,7 +30,6 @@ const Form kEager = {"eager", "PyTorch eager", false};
 struct Network {
   std::string program;
   std::string title;
-  int trips;        // of a launch that is timed
   int check_trips;  // of the run whose result is compared
   Defines small;    // constants under `quick`
   std::vector<Ours> ours;
@@ -65,6 +64,23 @@ Status check(GpuBench& bench, const Network& network, const Defines& defines, co
   fmt::print("{}, {}: {} are {:.1e} from PyTorch's in f64\n", network.title, name(ours.numerics),
              what, error);
   return Done{};
+}
+
+// The program with as many trips as make a launch last, however fast it is: so that a launch's ends do not
+// count. Starts with few trips, whose launch may be nearly all ends.
+Result<std::unique_ptr<BenchProgram>> open_lasting(GpuBench& bench, const Network& network,
+                                                   const Defines& defines, const Ours& ours) {
+  constexpr double kLeastSeconds = 0.04;
+  int trips = bench.options.quick ? 2 : 8;
+  for (;;) {
+    Result<std::unique_ptr<BenchProgram>> program = BenchProgram::open(
+        bench.engine, bench.options.programs, network.program, trips, ours.numerics, defines);
+    if (!program || bench.options.quick) return program;
+    const Result<double> seconds = (*program)->contender("").sample();
+    if (!seconds) return seconds.error();
+    if (*seconds * trips >= 0.7 * kLeastSeconds) return program;
+    trips = std::max(2 * trips, static_cast<int>(kLeastSeconds / *seconds));
+  }
 }
 
 // A form that PyTorch has ready, in the process that is there now.
@@ -151,9 +167,7 @@ Status bench_network(GpuBench& bench, const Network& network) {
   std::vector<std::unique_ptr<BenchProgram>> programs;
   std::vector<measure::Contender> contenders;
   for (const Ours& ours : network.ours) {
-    Result<std::unique_ptr<BenchProgram>> program =
-        BenchProgram::open(bench.engine, bench.options.programs, network.program,
-                           quick ? 2 : network.trips, ours.numerics, defines);
+    Result<std::unique_ptr<BenchProgram>> program = open_lasting(bench, network, defines, ours);
     if (!program) return program.error();
     programs.push_back(program.take());
     contenders.push_back(
@@ -179,7 +193,6 @@ Status bench_network(GpuBench& bench, const Network& network) {
 Status bench_mlp_step(GpuBench& bench) {
   return bench_network(bench, {"mlp_step",
                                "MLP 784-512-512-10 f32, batch 128, Adam step",
-                               200,
                                5,
                                {{"BATCH", "16"}, {"PIXELS", "49"}, {"HIDDEN", "33"}},
                                {{NumericsMode::strict, 3}},
@@ -189,7 +202,6 @@ Status bench_mlp_step(GpuBench& bench) {
 Status bench_mlp_forward(GpuBench& bench) {
   return bench_network(bench, {"mlp_forward",
                                "MLP 784-512-512-10 f32, batch 1, forward",
-                               4000,
                                5,
                                {{"PIXELS", "49"}, {"HIDDEN", "33"}},
                                {{NumericsMode::strict, 1.8}, {NumericsMode::fast, 3}},
@@ -200,7 +212,6 @@ Status bench_lstm(GpuBench& bench) {
   return bench_network(bench,
                        {"lstm",
                         "LSTM f32, batch 1, 256 steps, hidden 512",
-                        10,
                         1,
                         {{"STEPS", "5"}, {"INPUTS", "20"}, {"HIDDEN", "33"}},
                         {{NumericsMode::strict, 5.5}, {NumericsMode::fast, 8}},
@@ -211,7 +222,6 @@ Status bench_gpt2_token(GpuBench& bench) {
   return bench_network(bench,
                        {"gpt2_token",
                         "GPT-2 124M, one token, bf16 weights",
-                        50,
                         1,
                         {{"LAYERS", "2"}, {"D", "96"}, {"POSITIONS", "8"}, {"VOCABULARY", "200"}},
                         {{NumericsMode::fast, 3}},
