@@ -21,8 +21,7 @@ struct GpuOptions {
   std::string programs = "tests/bench/programs";
   std::string python = "python3";
   std::string script = "tests/bench/pytorch_rivals.py";
-  // Of PyTorch's. Not `autotune`: it takes minutes, and of the training step a kernel of its own
-  // measurements fails (PyTorch 2.11).
+  // Of PyTorch's. Not `autotune`, which takes minutes.
   std::vector<std::string> forms = {"graph", "eager", "compile"};
   int form_seconds = 120;  // until one of them is ready, at most
   bool quick = false;      // small: that it works, no figures

@@ -62,7 +62,7 @@ def load(path):
 
 class Rivals:
     def __init__(self):
-        self.ready = {}  # (network, form) -> (function, trips, calls in a sample, inference)
+        self.ready = {}  # (network, form) -> what made() gives
 
     def hello(self, _):
         if MISSING is not None:
@@ -93,6 +93,8 @@ class Rivals:
         return {"seconds": time.time() - began}
 
     def made(self, network, form, state):
+        """A function, how many trips it does, how many calls last long enough, and the network, which a
+        graph uses and does not keep."""
         kind = NETWORKS[network]
         with torch.no_grad() if kind.inference else torch.enable_grad():
             made = kind(state)
@@ -102,7 +104,7 @@ class Rivals:
             calls = 1
             while (seconds := self.seconds(function, calls)) < LEAST_SECONDS:
                 calls = max(calls + 1, int(calls * min(8, 1.2 * LEAST_SECONDS / max(seconds, 1e-6))))
-        return function, trips, calls, kind.inference
+        return function, trips, calls, made
 
     @staticmethod
     def seconds(function, calls):
@@ -117,8 +119,8 @@ class Rivals:
         return begin.elapsed_time(end) * 1e-3
 
     def time(self, request):
-        function, trips, calls, inference = self.ready[request["network"], request["form"]]
-        with torch.no_grad() if inference else torch.enable_grad():
+        function, trips, calls, made = self.ready[request["network"], request["form"]]
+        with torch.no_grad() if made.inference else torch.enable_grad():
             return {"seconds": self.seconds(function, calls) / (calls * trips)}
 
     def forget(self, request):
