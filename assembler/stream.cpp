@@ -211,7 +211,7 @@ void TokenStream::abandon() {
   abandoned_ = true;
   reporter_.lose_text();
   while (frames_.size() > 1) pop();
-  Frame& frame = *top_;
+  Frame& frame = *frames_.front();
   forget_ahead(frame);
   Lexer::Place place = frame.lexer.place();
   place.offset = frame.span.end;

@@ -24,7 +24,7 @@ void make_words(uint64_t key, uint64_t offset, int64_t begin, int64_t n, uint32_
 // Calls f(words, at, n) for tiles of [begin, end). Ranges begin at multiples of 4 (a counter).
 template <class F>
 void each_tile(uint64_t key, uint64_t offset, int64_t begin, int64_t end, F&& f) {
-  alignas(64) uint32_t words[kTile];
+  alignas(64) uint32_t words[kTile] = {};
   for (int64_t at = begin; at < end; at += kTile) {
     const int64_t n = least(kTile, end - at);
     make_words(key, offset, at, n, words);

@@ -78,7 +78,7 @@ inline void advance(Position& p, int64_t steps, int rank, const int64_t* dims,
 // A tile of at most 1024 consecutive elements.
 template <class J, class C>
 C reduce_tile(const C* x, int64_t n) {
-  C partial[kPartials];
+  C partial[kPartials] = {};
   const int64_t first = least(n, kPartials);
   for (int64_t j = 0; j < first; ++j) partial[j] = x[j];
   int64_t i = kPartials;
@@ -129,14 +129,15 @@ C reduce_row(const ReduceTask& task, int64_t base, int64_t t) {
     return reduce_tile<J>(enter<C>(task, offset, task.strides[0], n, buffer, raw), n);
   }
   Position p = position(begin, task.rank, task.dims, task.strides);
-  for (int64_t done = 0; done < n;) {
+  int64_t done = 0;
+  do {
     const int64_t run = least(task.dims[last] - p.index[last], n - done);
     const C* x = enter<C>(task, base + p.offset, task.strides[last], run, buffer + done, raw);
     if (x != buffer + done)
       __builtin_memcpy(buffer + done, x, static_cast<size_t>(run) * sizeof(C));
     advance(p, run, task.rank, task.dims, task.strides);
     done += run;
-  }
+  } while (done < n);
   return reduce_tile<J>(buffer, n);
 }
 
