@@ -15,7 +15,7 @@ const char* const kScript =
     "  count=$((count + 1))\n"
     "  case $line in\n"
     "    *refuse*) echo '{\"error\": \"no such thing\"}' ;;\n"
-    "    *hang*) sleep 60 ;;\n"
+    "    *hang*) exec sleep 60 ;;\n"
     "    *end*) exit 3 ;;\n"
     "    *break*) echo '{\"error\": \"the device failed\", \"broken\": true}' ;;\n"
     "    *babble*) echo 'good morning' ;;\n"
