@@ -1,48 +1,28 @@
 // Latency: a barrier across the grid, the launch of a kernel, a node of a graph.
 #include <fmt/format.h>
 
-#include "emulator/measure/ceiling_bench.h"
+#include "emulator/measure/rivals.h"
 
 namespace trek::measure {
 
-using driver::DeviceBuffer;
 using driver::Graph;
 using driver::Kernel;
 using driver::LaunchShape;
 
 Status measure_barrier(CeilingBench& bench) {
-  const Result<Kernel> barriers = bench.kernel("barriers");
+  Result<GridBarriers> barriers = GridBarriers::create(bench, bench.options().quick ? 10 : 1000);
   if (!barriers) return barriers.error();
-  Result<DeviceBuffer> counter = DeviceBuffer::allocate(bench.context(), 256);
-  if (!counter) return counter.error();
-  if (Status zeroed = counter->fill(bench.stream(), std::byte{0}); !zeroed) return zeroed;
-
-  const unsigned count = bench.options().quick ? 10 : 1000;
-  unsigned base = 0;
   std::vector<Contender> contenders;
   for (const unsigned threads : {128u, 256u, 512u}) {
-    contenders.push_back(
-        {fmt::format("grid barrier, {} blocks of {}", bench.multiprocessors(), threads),
-         [&, threads] {
-           LaunchShape shape;
-           shape.grid = {static_cast<unsigned>(bench.multiprocessors()), 1, 1};
-           shape.block = {threads, 1, 1};
-           shape.cooperative = true;
-           const unsigned from = base;
-           base += count * shape.grid[0];
-           return bench.seconds([&] {
-             return barriers->launch(bench.stream(), shape, counter->address(), from, count);
-           });
-         }});
+    contenders.push_back(barriers->contender(
+        fmt::format("grid barrier, {} blocks of {}", bench.multiprocessors(), threads), threads));
   }
   const Result<std::vector<Series>> series =
       measure_interleaved(contenders, bench.options().rounds);
   if (!series) return series.error();
-  const Result<std::vector<unsigned>> seen = bench.download<unsigned>(*counter, 0, 1);
-  if (!seen) return seen.error();
-  if (seen->front() != base) return wrong("grid barrier", "arrivals were lost");
+  if (Status ok = barriers->check(); !ok) return ok;
   for (const Series& one : *series) {
-    bench.add({one.name, "us", estimate(one.seconds).times(1e6 / count)});
+    bench.add({one.name, "us", estimate(one.seconds).times(1e6)});
   }
   return Done{};
 }

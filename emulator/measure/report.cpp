@@ -66,6 +66,7 @@ Json estimate_json(const Estimate& estimate) {
 Json figure_json(const Figure& figure) {
   Json object = {{"name", figure.name}, {"unit", figure.unit}};
   object.update(estimate_json(figure.value));
+  if (figure.at_most > 0) object["at_most"] = figure.at_most;
   return object;
 }
 
@@ -138,10 +139,11 @@ std::string short_number(double value) {
 }
 
 std::string text(const Figure& figure) {
-  return fmt::format("{:<44} {:>8} {:<8} [{}, {}] n={}", figure.name,
-                     short_number(figure.value.median), figure.unit,
-                     short_number(figure.value.interval.low),
-                     short_number(figure.value.interval.high), figure.value.samples);
+  return fmt::format(
+      "{:<44} {:>8} {:<8} [{}, {}] n={}{}", figure.name, short_number(figure.value.median),
+      figure.unit, short_number(figure.value.interval.low),
+      short_number(figure.value.interval.high), figure.value.samples,
+      figure.at_most > 0 ? fmt::format(", asked for at most {}", figure.at_most) : "");
 }
 
 std::string text(const NamedComparison& comparison) {
@@ -170,6 +172,7 @@ std::string to_json(const Report& report) {
   text.resize(text.size() - 2);  // without "\n}"
   append_lines(text, "figures", figures);
   append_lines(text, "comparisons", comparisons);
+  append_lines(text, "notes", report.notes);
   return text + "\n}\n";
 }
 

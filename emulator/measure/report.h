@@ -12,9 +12,10 @@ namespace trek::measure {
 
 // One measured quantity.
 struct Figure {
-  std::string name;  // "copy by kernel, 1024 MiB"
-  std::string unit;  // "GB/s"
-  Estimate value;    // in that unit
+  std::string name;    // "copy by kernel, 1024 MiB"
+  std::string unit;    // "GB/s"
+  Estimate value;      // in that unit
+  double at_most = 0;  // what is asked for, in that unit; 0: nothing
 };
 
 struct NamedComparison {
@@ -52,6 +53,7 @@ struct Report {
   Setting setting;
   std::vector<Figure> figures;
   std::vector<NamedComparison> comparisons;
+  std::vector<std::string> notes;  // what could not be measured, and why
 };
 
 // "4.2", "0.94", "788": four significant digits at most.

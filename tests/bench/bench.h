@@ -1,9 +1,11 @@
-// The benchmarks that need no GPU: each adds its comparisons and figures to one report, which is the
-// evidence of a run (tests/bench/results). Ratios are rival ÷ ours of one run, interleaved.
+// What the benchmarks share. Each adds its comparisons and figures to one report, which is the evidence of
+// a run (tests/bench/results). Ratios are rival ÷ ours of one run, interleaved.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/engine.h"
@@ -26,16 +28,23 @@ struct Options {
 // Adds to a report, and says what came out as it comes.
 class Recorder {
  public:
-  explicit Recorder(Report& report) : report_(report) {}
+  // `file` is where the report goes; "" for nowhere.
+  Recorder(Report& report, std::string file) : report_(report), file_(std::move(file)) {}
   void add(measure::Figure figure);
   void add(measure::NamedComparison comparison);
   void add_version(const std::string& what, const std::string& version);
+  void add_hardware(const std::string& what, const std::string& description);
+  // What could not be measured, and why.
+  void add_note(std::string note);
+  // Writes what there is so far.
+  Status save() const;
 
  private:
   Report& report_;
+  std::string file_;
 };
 
-// f32 strict matrix products of the ref engine against oneDNN's, on 1 and 2 threads.
+// Those that need no GPU (bench-cpu): f32 strict matrix products of the ref engine against oneDNN's, on 1 and 2 threads.
 Status bench_matmul(const Options& options, Recorder& recorder);
 // trek-as and trek-dis against spirv-as and spirv-dis on as many instructions.
 Status bench_assembler(const Options& options, Recorder& recorder);
@@ -44,7 +53,21 @@ Status bench_training(const Options& options, Recorder& recorder);
 
 // A problem of Trek's as an error of the harness.
 Error to_error(const std::string& doing, const isa::Problems& problems);
-// The CPU reference, or why there is none.
-Result<std::unique_ptr<Engine>> reference_engine();
+// An engine that can run here, or why it cannot.
+Result<std::unique_ptr<Engine>> engine_named(const std::string& name);
+
+// A folder that is removed with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+  bool ok() const { return !path_.empty(); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace trek::bench

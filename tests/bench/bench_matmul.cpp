@@ -138,7 +138,7 @@ Status compare_shape(Engine& engine, const MatmulShape& shape, int threads, cons
 }  // namespace
 
 Status bench_matmul(const Options& options, Recorder& recorder) {
-  const Result<std::unique_ptr<Engine>> engine = reference_engine();
+  const Result<std::unique_ptr<Engine>> engine = engine_named("ref");
   if (!engine) return engine.error();
   recorder.add_version("onednn", OneDnnMatmul::version());
   recorder.add_version("ref", (*engine)->description());

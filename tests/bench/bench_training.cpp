@@ -37,7 +37,7 @@ measure::Contender epoch(const std::string& name, Session& session) {
 }  // namespace
 
 Status bench_training(const Options& options, Recorder& recorder) {
-  const Result<std::unique_ptr<Engine>> engine = reference_engine();
+  const Result<std::unique_ptr<Engine>> engine = engine_named("ref");
   if (!engine) return engine.error();
   SourceManager sources;
   const isa::Result<ModuleFile> file = load_module_file(kSample, {}, sources);

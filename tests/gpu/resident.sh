@@ -102,7 +102,7 @@ quick 90 bin/gpu-resident >"$out/gpu-resident.log" 2>&1 || fail "gpu-resident"
 tail -n 3 "$out/gpu-resident.log"
 
 echo "== times"
-for program in tests/gpu/times/*.trek samples/03_fashion_mnist.trek; do
+for program in tests/bench/programs/{chain_within,product_f32,scalars}.trek samples/03_fashion_mnist.trek; do
   name=$(basename "$program" .trek)
   times=()
   for _ in 1 2 3 4 5; do

@@ -117,20 +117,25 @@ TEST_CASE("a report holds what is needed to judge and repeat it") {
   report.setting = describe_setting("trek-measure", 4, arguments);
   report.setting.versions.emplace_back("cublas", "13.1.0");
   report.figures.push_back({"copy", "GB/s", {4200.5, {4100, 4300}, 30}});
+  report.figures.push_back({"chain", "us", {0.75, {0.7, 0.8}, 30}, 0.5});
   report.comparisons.push_back({"matmul", "ref", "oneDNN",
                                 compare(std::vector<double>(9, 1.0), std::vector<double>(9, 0.8),
                                         std::vector<double>(9, 0.8)),
                                 0.7});
+  report.notes.emplace_back("no cuDNN");
   CHECK(report.setting.command == "trek-measure ceilings --only 'a b'");
   CHECK(report.setting.date.size() == std::string("2026-11-21T12:00:00Z").size());
   const std::string json = to_json(report);
-  for (const char* part : {"\"command\": \"trek-measure ceilings --only 'a b'\"", "\"cpu\":",
-                           "\"load_before\":", "\"cublas\": \"13.1.0\"", "\"median\":4200.5",
-                           "\"samples\":30", "\"verdict\":\"slower\"", "\"target_ratio\":0.7"}) {
+  for (const char* part : {"\"command\": \"trek-measure ceilings --only 'a b'\"",
+                           "\"cpu\":", "\"load_before\":", "\"cublas\": \"13.1.0\"",
+                           "\"median\":4200.5", "\"samples\":30", "\"verdict\":\"slower\"",
+                           "\"target_ratio\":0.7", "\"at_most\":0.5", "\"no cuDNN\""}) {
     INFO(part);
     CHECK(json.find(part) != std::string::npos);
   }
   CHECK(text(report.figures[0]).find("4200") != std::string::npos);
+  CHECK(text(report.figures[0]).find("asked for") == std::string::npos);
+  CHECK(text(report.figures[1]).find("asked for at most 0.5") != std::string::npos);
 }
 
 TEST_CASE("bytes that are no text do not stop a report") {

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "hostlib/engines.h"
 #include "tests/bench/bench.h"
 
 namespace trek::bench {
@@ -25,8 +24,7 @@ struct Benchmark {
 const Benchmark kBenchmarks[] = {
     {"matmul", bench_matmul}, {"assembler", bench_assembler}, {"training", bench_training}};
 
-int run_chosen(const std::vector<std::string>& names, const Options& options, Report& report) {
-  Recorder recorder(report);
+int run_chosen(const std::vector<std::string>& names, const Options& options, Recorder& recorder) {
   for (const Benchmark& benchmark : kBenchmarks) {
     const bool chosen =
         names.empty() || std::find(names.begin(), names.end(), benchmark.name) != names.end();
@@ -67,45 +65,16 @@ int run(int argc, const char* const* argv) {
   }
   Report report;
   report.setting = measure::describe_setting("bench-cpu", argc, argv);
-  if (const int code = run_chosen(names, options, report); code != kDone) return code;
-  if (json.empty()) return kDone;
-  if (const Status written = measure::write_file(json, to_json(report)); !written) {
-    fmt::print(stderr, "bench-cpu: {}\n", written.error().text());
+  Recorder recorder(report, json);
+  if (const int code = run_chosen(names, options, recorder); code != kDone) return code;
+  if (const Status saved = recorder.save(); !saved) {
+    fmt::print(stderr, "bench-cpu: {}\n", saved.error().text());
     return kNotWritten;
   }
-  fmt::print("written to {}\n", json);
   return kDone;
 }
 
 }  // namespace
-
-void Recorder::add(measure::Figure figure) {
-  fmt::print("{}\n", text(figure));
-  std::fflush(stdout);
-  report_.figures.push_back(std::move(figure));
-}
-
-void Recorder::add(measure::NamedComparison comparison) {
-  fmt::print("{}\n", text(comparison));
-  std::fflush(stdout);
-  report_.comparisons.push_back(std::move(comparison));
-}
-
-void Recorder::add_version(const std::string& what, const std::string& version) {
-  report_.setting.versions.emplace_back(what, version);
-}
-
-Error to_error(const std::string& doing, const isa::Problems& problems) {
-  return {doing, "", problems.empty() ? "" : problems.front().message};
-}
-
-Result<std::unique_ptr<Engine>> reference_engine() {
-  std::string why;
-  std::unique_ptr<Engine> engine = make_engine("ref", why);
-  if (engine == nullptr) return Error{"starting the ref engine", "", why};
-  return engine;
-}
-
 }  // namespace trek::bench
 
 int main(int argc, char** argv) { return trek::bench::run(argc, argv); }

@@ -1,0 +1,59 @@
+// The figures of the resident emulator on a GPU: our programs beside what is native, in one session.
+//
+// A benchmark opens programs, checks what they compute, measures them and their rivals round by round, and
+// adds the outcome to the report. What cannot be measured here becomes a note.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emulator/driver/cublas.h"
+#include "emulator/measure/ceiling_bench.h"
+#include "tests/bench/program.h"
+#include "tests/bench/pytorch.h"
+
+namespace trek::bench {
+
+struct GpuOptions {
+  std::string engine = "resident";
+  std::string programs = "tests/bench/programs";
+  std::string python = "python3";
+  std::string script = "tests/bench/pytorch_rivals.py";
+  // Of PyTorch's. Not `autotune`, which takes minutes.
+  std::vector<std::string> forms = {"graph", "eager", "compile"};
+  int form_seconds = 120;  // until one of them is ready, at most
+  bool quick = false;      // small: that it works, no figures
+  bool check = false;      // only whether results are right, on any engine
+  measure::Rounds rounds;
+};
+
+// What stands on the other side.
+struct Natives {
+  // The device, its clock and its kernels; none under `check`.
+  std::optional<measure::CeilingBench> device;
+  std::optional<driver::Cublas> cublas;
+  std::unique_ptr<PyTorch> pytorch;
+  double copy_bytes = 0;  // a second, read plus written, the faster of two ways; 0: not measured
+};
+
+struct GpuBench {
+  const GpuOptions& options;
+  Engine& engine;
+  Natives& natives;
+  Recorder& recorder;
+};
+
+// Dependent instructions, beside barriers across the grid.
+Status bench_chains(GpuBench& bench);
+// One product as one instruction, beside cuBLAS.
+Status bench_product_bf16(GpuBench& bench);
+Status bench_product_f32(GpuBench& bench);
+// Networks, beside PyTorch.
+Status bench_mlp_step(GpuBench& bench);
+Status bench_mlp_forward(GpuBench& bench);
+Status bench_lstm(GpuBench& bench);
+Status bench_gpt2_token(GpuBench& bench);
+
+}  // namespace trek::bench
