@@ -58,6 +58,11 @@ for program in "$out/products.trek" samples/02_softmax_regression.trek samples/0
   fi
 done
 
+echo "== fast products inside their bound"
+python3 tests/gpu/products_fast.py >"$out/products_fast.trek"
+quick 60 "$run" --test --engine resident --numerics fast --quiet "$out/products_fast.trek" 2>&1 | tail -n 3 | tee "$out/products_fast.log"
+grep -q ' 0 failed' "$out/products_fast.log" || fail "fast products"
+
 echo "== $modules random modules"
 (cd "$out" && quick 200 "$p/bin/engines-agree" resident --modules "$modules" --first 5000) | tail -n 12 | tee "$out/random.log"
 grep -q ": 0 differ" "$out/random.log" || fail "random modules"
