@@ -76,7 +76,7 @@ void describe_tail(const Record& record, const Draft& draft, DType result, Matri
   if (count > kMaxTail) return;
   Input value{Input::Kind::main, 0};
   for (size_t s = 0; s < draft.steps.size(); ++s) {
-    TailStep step;
+    TailStep step{};
     if (!tail_step(record, draft.steps[s], value, to.n, step)) return;
     if (s < count) to.tail[s] = step;
     value = {Input::Kind::step, static_cast<uint32_t>(s)};

@@ -77,7 +77,7 @@ TREK_UNIT void multiply_block(const Columns& of, const std::byte* at, const floa
         Quad quad[kAtOnce / kEach];
         TREK_UNROLLED
         for (uint32_t i = 0; i < kAtOnce / kEach; ++i)
-          quad[i] = *reinterpret_cast<const Quad*>(at + kBytes * k + 16 * i);
+          quad[i] = *reinterpret_cast<const Quad*>(at + size_t{kBytes * k + 16 * i});
         TREK_UNROLLED
         for (uint32_t i = 0; i < kAtOnce; ++i)
           y[i] = element_of<kType>(quad[i / kEach].word[i % kEach * kBytes / 4], i % (4 / kBytes));
@@ -93,7 +93,7 @@ TREK_UNIT void multiply_block(const Columns& of, const std::byte* at, const floa
   }
   TREK_ROLLED
   for (; k < n; ++k) {
-    const float y = element<kType>(at + (kByLine ? kBytes * k : size_t{k} * of.pitch));
+    const float y = element<kType>(at + size_t{k} * (kByLine ? kBytes : of.pitch));
     TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) sum[r] = semantics::fma(x[r * of.k + k], y, sum[r]);
   }
@@ -111,8 +111,9 @@ TREK_UNIT void multiply_blocks(const Task& task, const Columns& of, uint32_t row
     const uint32_t block = kByLine ? i % by : i / by;
     const uint32_t column = kByLine ? i / by : i % by;
     const uint32_t k = block * kDotBlock;
-    const std::byte* at = of.data + (kByLine ? size_t{column} * of.pitch + kBytes * k
-                                             : size_t{k} * of.pitch + kBytes * column);
+    const uint32_t line = kByLine ? column : k;  // of `pitch` bytes
+    const uint32_t in_line = kByLine ? k : column;
+    const std::byte* at = of.data + size_t{line} * of.pitch + size_t{kBytes} * in_line;
     float sum[kRows] = {};
     multiply_block<kType, kByLine, kRows>(of, at, left + k,
                                           of.k - k < kDotBlock ? of.k - k : kDotBlock, sum);
@@ -164,7 +165,7 @@ TREK_UNIT_CALL void multiply_tile_thin(Task task, int64_t tile) {
     for (uint32_t i = rows * k + task.thread(); i < kThinRows * k; i += task.threads()) x[i] = 0;
   task.sync();
 
-  Columns columns;
+  Columns columns{};
   columns.columns = static_cast<uint32_t>(left);
   columns.k = k;
   columns.blocks = (k + kDotBlock - 1) / kDotBlock;

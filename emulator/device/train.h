@@ -154,7 +154,8 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
         return *reinterpret_cast<Fours*>(task.memory(of) + 4 * i);
       };
       const int64_t whole = first + (count & ~int64_t{3});
-      for (int64_t i = first + 4 * int64_t{task.thread()}; i < whole; i += 4 * task.threads()) {
+      for (int64_t i = first + 4 * int64_t{task.thread()}; i < whole;
+           i += 4 * int64_t{task.threads()}) {
         Fours w = four(w_of, i);
         const Fours g = four(g_of, i);
         Fours v = gradient_at > 1 ? four(v_of, i) : w;
