@@ -29,6 +29,9 @@
 namespace trek {
 
 enum class NumericsMode : uint8_t { strict, fast };
+inline std::string_view name(NumericsMode numerics) {
+  return numerics == NumericsMode::strict ? "strict" : "fast";
+}
 
 // A value that a program hands to its host: a scalar, or a tensor's bytes.
 struct Emitted {

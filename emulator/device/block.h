@@ -33,6 +33,17 @@
 #define TREK_ROLLED
 #endif
 
+// Before a loop whose turns are to be there one by one, because they name registers.
+#ifdef __clang__
+#define TREK_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define TREK_UNROLLED
+#endif
+
+// What holds accumulators must be copied into its caller, or they go through memory; lambdas too.
+#define TREK_TILE TREK_ON_DEVICE static inline __attribute__((always_inline))
+#define TREK_TILE_LAMBDA __attribute__((always_inline))
+
 namespace trek::device {
 
 #ifdef __CUDA__

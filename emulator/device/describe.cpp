@@ -164,7 +164,7 @@ class Describer {
   void describe_pad();
   void describe_filling();
   void describe_update();
-  void describe_lines();
+  plan::Lines describe_lines();
   void describe_reduction();
   void describe_softmax();
   void describe_cross_entropy();
@@ -397,7 +397,7 @@ Dimensions dimensions_of(const std::vector<plan::Lines::Axis>& axes) {
   return dimensions;
 }
 
-void Describer::describe_lines() {
+plan::Lines Describer::describe_lines() {
   const std::vector<int64_t> axes = plan::axes_of(plan_, of_);
   const plan::Lines lines = plan::lines_of(type(0).shape, axes);
   node_.lines.lines = lines.lines;
@@ -410,6 +410,7 @@ void Describer::describe_lines() {
     if (axis.size != 1) stride = axis.stride;
   node_.lines.across = stride != 1 ? 1 : 0;
   node_.whole = lines.lines;
+  return lines;
 }
 
 // The type in which lines are worked on: the compute type, or the widest integer of the kind.
@@ -444,13 +445,12 @@ void Describer::describe_reduction() {
 bool is_short(int64_t n) { return n > 0 && n <= kShortRow; }
 
 void Describer::describe_softmax() {
-  describe_lines();
+  const plan::Lines lines = describe_lines();
   const DType compute = isa::compute_type(type(0).dtype);
   node_.compute = static_cast<uint8_t>(compute);
   std::vector<Draft> fetch{fetch_source()};
   if (of_.own_operands > 1) fetch.push_back(plain(1));
   programs(fetch, {tail(compute)}, compute);
-  const plan::Lines lines = plan::lines_of(type(0).shape, plan::axes_of(plan_, of_));
   node_.lines.short_rows = is_short(lines.n) && lines.adjacent && lines.inner == 1 &&
                                    of_.own_operands == 1 && of_.prologue.empty() &&
                                    of_.chain.empty() && type(0).dtype == DType::f32
@@ -600,8 +600,9 @@ void Describer::describe_matrix() {
   const plan::Product product = narrow ? plan::product_of(plan_, of_) : plan::Product::ordered;
   to.product = static_cast<uint8_t>(product);
   to.part_columns = static_cast<uint16_t>(tiles.part_columns);
+  if (product != plan::Product::tensor) return;
   describe_tail(record_, draft, result_type(0).dtype, to);
-  if (product != plan::Product::tensor || !plan_.device.copies_tensors) return;
+  if (!plan_.device.copies_tensors) return;
   maps_ = tensor_maps(plan_, of_, to);
   to.has_maps = maps_.empty() ? 0 : 1;
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;

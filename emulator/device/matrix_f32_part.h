@@ -7,9 +7,6 @@
 #include "emulator/device/matrix_cut.h"
 #include "emulator/device/stage.h"
 
-// What holds accumulators must be copied into its caller, or they go through memory.
-#define TREK_TILE TREK_ON_DEVICE static inline __attribute__((always_inline))
-
 namespace trek::device::matrix_f32 {
 
 using Float4 = float __attribute__((ext_vector_type(4)));

@@ -9,17 +9,11 @@
 #include "emulator/device/stage.h"
 #include "isa/semantics/dot.h"
 
-// Before a loop whose turns are to be there one by one, because they name registers.
-#ifdef __clang__
-#define TREK_UNROLLED _Pragma("clang loop unroll(full)")
-#else
-#define TREK_UNROLLED
-#endif
-
 namespace trek::device {
 
 namespace thin {
 
+using program_detail::Words;
 using semantics::kDotBlock;
 
 inline constexpr uint32_t kLeft = shared_at::kValues;  // [row][k] of float
@@ -27,11 +21,6 @@ inline constexpr uint32_t kSums = shared_at::kWork;    // [block][row][column] o
 inline constexpr uint32_t kAtOnce = 32;                // elements that a thread asks for
 static_assert(kThinRows * kThinDepth * 4 <= kValuesBytes);
 static_assert(kSums + kThinSums * 4 <= kSharedBytes);
-
-// What the device has for 16 bits, and for pieces of 16 bytes.
-struct __attribute__((may_alias, aligned(16))) Quad {
-  uint32_t word[4];
-};
 
 template <DType kType>
 TREK_UNIT float element(const std::byte* at) {
@@ -74,13 +63,13 @@ TREK_UNIT void multiply_block(const Columns& of, const std::byte* at, const floa
       float y[kAtOnce];
       if constexpr (kByLine) {
         constexpr uint32_t kEach = 16 / kBytes;
-        Quad quad[kAtOnce / kEach];
+        Words words[kAtOnce / kEach];
         TREK_UNROLLED
         for (uint32_t i = 0; i < kAtOnce / kEach; ++i)
-          quad[i] = *reinterpret_cast<const Quad*>(at + size_t{kBytes * k + 16 * i});
+          words[i] = *reinterpret_cast<const Words*>(at + size_t{kBytes * k + 16 * i});
         TREK_UNROLLED
         for (uint32_t i = 0; i < kAtOnce; ++i)
-          y[i] = element_of<kType>(quad[i / kEach].word[i % kEach * kBytes / 4], i % (4 / kBytes));
+          y[i] = element_of<kType>(words[i / kEach].e[i % kEach * kBytes / 4], i % (4 / kBytes));
       } else {
         TREK_UNROLLED
         for (uint32_t i = 0; i < kAtOnce; ++i) y[i] = element<kType>(at + size_t{k + i} * of.pitch);

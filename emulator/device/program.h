@@ -192,27 +192,32 @@ TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& prog
   }
 }
 
+// A narrow step of any instruction for one element, from the bits that `word` finds for its inputs.
+template <class Word>
+TREK_UNIT uint32_t step_one(const Task& task, const Step& step, int64_t element, Word word) {
+  const auto opcode = static_cast<Opcode>(step.opcode);
+  const auto from = static_cast<DType>(step.from);
+  const auto wide = [&](Source source) {
+    const uint32_t bits = word(source);
+    return form_of(from) == Form::sint ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
+                                       : uint64_t{bits};
+  };
+  const Inputs in{wide(step.inputs[0]), wide(step.inputs[1]), wide(step.inputs[2]),
+                  task.scalar(step.numbers[0].index), task.scalar(step.numbers[1].index)};
+  if (!divides_by_zero(opcode, from, in.y))
+    return static_cast<uint32_t>(apply(opcode, from, static_cast<DType>(step.to), in));
+  task.fail(element);
+  return 0;
+}
+
 // A step of an instruction that is not among step_four()'s, element by element. Values are read and written
 // in place, so that none is chosen by a loop's number in registers.
 TREK_UNIT_CALL void step_slowly(Task task, const Step& step, uint32_t main) {
-  const auto word = [&](Source source, uint32_t e) {
-    const uint32_t bits = get_one(task, place_of_input(task, source, main), e);
-    return form_of(static_cast<DType>(step.from)) == Form::sint
-               ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
-               : uint64_t{bits};
-  };
   TREK_ROLLED
-  for (uint32_t e = 0; e < 4; ++e) {
-    const auto opcode = static_cast<Opcode>(step.opcode);
-    const Inputs in{word(step.inputs[0], e), word(step.inputs[1], e), word(step.inputs[2], e),
-                    task.scalar(step.numbers[0].index), task.scalar(step.numbers[1].index)};
-    uint64_t bits = 0;
-    if (divides_by_zero(opcode, static_cast<DType>(step.from), in.y))
-      task.fail(elements_of(task)[e]);
-    else
-      bits = apply(opcode, static_cast<DType>(step.from), static_cast<DType>(step.to), in);
-    task.shared<Aliased<uint32_t>>(slot_at(task, step.slot))[e] = static_cast<uint32_t>(bits);
-  }
+  for (uint32_t e = 0; e < 4; ++e)
+    task.shared<Aliased<uint32_t>>(slot_at(task, step.slot))[e] = step_one(
+        task, step, elements_of(task)[e],
+        [&](Source source) { return get_one(task, place_of_input(task, source, main), e); });
 }
 
 // A float rounded to a type that simple steps have.
@@ -414,23 +419,7 @@ TREK_UNIT_CALL void deliver_one(Task task, uint32_t main, int64_t element) {
   TREK_ROLLED
   for (uint32_t s = 0; s < program.steps; ++s) {
     const Step& step = *node.step(program.first_step + s);
-    const auto from = static_cast<DType>(step.from);
-    const auto opcode = static_cast<Opcode>(step.opcode);
-    const auto wide = [&](Source source) {
-      if (source.kind == Source::none) return uint64_t{0};
-      const uint32_t bits = word(source);
-      return form_of(from) == Form::sint
-                 ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
-                 : uint64_t{bits};
-    };
-    const Inputs in{wide(step.inputs[0]), wide(step.inputs[1]), wide(step.inputs[2]),
-                    task.scalar(step.numbers[0].index), task.scalar(step.numbers[1].index)};
-    uint64_t bits = 0;
-    if (divides_by_zero(opcode, from, in.y))
-      task.fail(element);
-    else
-      bits = apply(opcode, from, static_cast<DType>(step.to), in);
-    slot(step.slot) = static_cast<uint32_t>(bits);
+    slot(step.slot) = step_one(task, step, element, word);
   }
   const Operand& to = node.result(0);
   store32(task.memory(to), static_cast<DType>(to.dtype), element, word(program.result));

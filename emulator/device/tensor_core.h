@@ -12,11 +12,6 @@
 
 #include "emulator/device/block.h"
 
-// What holds accumulators must be copied into its caller, or they go through memory.
-#define TREK_TILE TREK_ON_DEVICE static inline __attribute__((always_inline))
-#define TREK_TILE_MEMBER TREK_ON_DEVICE inline __attribute__((always_inline))
-#define TREK_TILE_LAMBDA __attribute__((always_inline))
-
 namespace trek::device::tensor {
 
 inline constexpr uint32_t kRow = 64;        // elements of a row in shared memory

@@ -85,15 +85,8 @@ TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weig
     task.sync();  // all have looked
   }
   if (task.thread() == 0)
-    to = {lr,
-          beta1,
-          beta2,
-          eps,
-          weight_decay,
-          C(1) - beta1,
-          C(1) - beta2,
-          C(kept.correction1),
-          C(kept.correction2)};
+    to = semantics::adam_parameters(lr, beta1, beta2, eps, weight_decay, C(kept.correction1),
+                                    C(kept.correction2));
   const uint32_t second = task.threads() > 32 ? 32 : 0;
   if (!known && task.thread() % 32 == 0 && task.thread() <= second) {
     TREK_ROLLED

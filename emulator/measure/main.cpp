@@ -10,16 +10,10 @@
 #include "emulator/driver/cuda.h"
 #include "emulator/driver/support.h"
 #include "emulator/measure/ceilings.h"
+#include "emulator/measure/exit_codes.h"
 
 namespace trek::measure {
 namespace {
-
-// Exit codes, as those of trek-run.
-constexpr int kDone = 0;
-constexpr int kWrongUsage = 1;
-constexpr int kFailed = 3;
-constexpr int kNotAvailable = 4;
-constexpr int kNotWritten = 5;
 
 struct Arguments {
   int device = 0;

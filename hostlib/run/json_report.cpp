@@ -161,7 +161,7 @@ isa::Problems write_json_report(const std::filesystem::path& path, const Options
       {"version", TREK_VERSION},
       {"isa", fmt::format("{}.{}", isa::kVersionMajor, isa::kVersionMinor)},
       {"engine", engine},
-      {"numerics", options.numerics == NumericsMode::strict ? "strict" : "fast"},
+      {"numerics", name(options.numerics)},
       {"threads", options.threads},
       {"seed", options.seed},
       {"result", result_json(module, result)},

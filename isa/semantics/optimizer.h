@@ -59,16 +59,15 @@ TREK_FN C adam_correction(C beta, std::int64_t step) {
 }
 template <Float C>
 TREK_FN AdamParameters<C> adam_parameters(C lr, C beta1, C beta2, C eps, C weight_decay,
+                                          C correction1, C correction2) {
+  return {lr,           beta1,        beta2,       eps,        weight_decay,
+          C(1) - beta1, C(1) - beta2, correction1, correction2};
+}
+template <Float C>
+TREK_FN AdamParameters<C> adam_parameters(C lr, C beta1, C beta2, C eps, C weight_decay,
                                           std::int64_t step) {
-  return {lr,
-          beta1,
-          beta2,
-          eps,
-          weight_decay,
-          C(1) - beta1,
-          C(1) - beta2,
-          adam_correction(beta1, step),
-          adam_correction(beta2, step)};
+  return adam_parameters(lr, beta1, beta2, eps, weight_decay, adam_correction(beta1, step),
+                         adam_correction(beta2, step));
 }
 
 // The step that both Adams take from w (decayed, for AdamW) along g (decayed, for Adam).

@@ -7,15 +7,16 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "emulator/measure/exit_codes.h"
 #include "tests/bench/bench.h"
 
 namespace trek::bench {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kWrongUsage = 1;
-constexpr int kFailed = 3;
-constexpr int kNotWritten = 5;
+using measure::kDone;
+using measure::kFailed;
+using measure::kNotWritten;
+using measure::kWrongUsage;
 
 struct Benchmark {
   std::string name;

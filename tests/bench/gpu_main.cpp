@@ -13,17 +13,17 @@
 #include "emulator/driver/cuda.h"
 #include "emulator/driver/support.h"
 #include "emulator/measure/ceilings.h"
+#include "emulator/measure/exit_codes.h"
 #include "tests/bench/gpu_bench.h"
 
 namespace trek::bench {
 namespace {
 
-// Exit codes, as those of trek-run.
-constexpr int kDone = 0;
-constexpr int kWrongUsage = 1;
-constexpr int kFailed = 3;
-constexpr int kNotAvailable = 4;
-constexpr int kNotWritten = 5;
+using measure::kDone;
+using measure::kFailed;
+using measure::kNotAvailable;
+using measure::kNotWritten;
+using measure::kWrongUsage;
 
 struct Benchmark {
   std::string name;

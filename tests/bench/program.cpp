@@ -6,10 +6,6 @@
 
 namespace trek::bench {
 
-std::string name(NumericsMode numerics) {
-  return numerics == NumericsMode::strict ? "strict" : "fast";
-}
-
 Result<std::unique_ptr<BenchProgram>> BenchProgram::open(Engine& engine, const std::string& folder,
                                                          const std::string& name, int trips,
                                                          NumericsMode numerics, Defines defines) {

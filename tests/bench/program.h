@@ -42,6 +42,4 @@ class BenchProgram {
   std::unique_ptr<Session> session_;
 };
 
-std::string name(NumericsMode numerics);
-
 }  // namespace trek::bench

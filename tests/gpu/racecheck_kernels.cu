@@ -12,6 +12,7 @@
 #define TREK_SOFTMAX softmax_without_sync
 #else
 #include "emulator/device/softmax.h"
+#include "emulator/resident/barriers.h"
 #define TREK_SOFTMAX softmax_with_sync
 #endif
 
@@ -35,7 +36,7 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(256, 1))) void T
 #ifndef TREK_WITHOUT_SYNC
 namespace {
 
-using trek::device::shared_address;
+using namespace trek::resident;  // NOLINT(google-build-using-namespace)
 
 constexpr uint32_t kRounds = 6;
 constexpr uint32_t kPlaces = 2;  // slots, so that each is written again after it was read
@@ -43,54 +44,30 @@ constexpr uint32_t kPlaces = 2;  // slots, so that each is written again after i
 // copies: cp.async of half the lanes, which arrive by themselves; waited_copies: each lane waits for its own, and
 // arrives then.
 enum class Writing { stores, copies, both, waited_copies };
-enum class Arriving { lane_0, all_lanes };  // of stores and of readers: one for the warp, after a sync of it, or all
+enum class Arriving {
+  lane_0,
+  all_lanes
+};  // of stores and of readers: one for the warp, after a sync of it, or all
 enum class Waiting { test, attempt, not_at_all };
 enum class Reading { directly, through_a_relay, through_a_relay_and_directly };
 
 #define TREK_INLINE __attribute__((device)) inline __attribute__((always_inline))
 
-TREK_INLINE void init(uint64_t* barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
-               : "memory");
-}
-TREK_INLINE void arrive(uint64_t* barrier) {
-  asm volatile(
-      "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier))
-      : "memory");
-}
-TREK_INLINE void arrive_copied(uint64_t* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
-               : "memory");
-}
 TREK_INLINE void copy(uint32_t* to, const uint32_t* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
                : "memory");
 }
-TREK_INLINE void copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-TREK_INLINE void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define TREK_ATTEMPT "try_wait"
-#else
-#define TREK_ATTEMPT "test_wait"
-#endif
 template <Waiting waiting>
 TREK_INLINE void wait(uint64_t* barrier, uint32_t parity) {
+  if constexpr (waiting == Waiting::attempt) return barrier_wait(barrier, parity);
   if constexpr (waiting == Waiting::not_at_all) return;
-  for (uint32_t passed = 0; passed == 0;) {
-    if constexpr (waiting == Waiting::attempt)
-      asm volatile("{ .reg .pred p; mbarrier." TREK_ATTEMPT
-                   ".parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                   : "=r"(passed)
-                   : "r"(shared_address(barrier)), "r"(parity)
-                   : "memory");
-    else
-      asm volatile(
-          "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-          : "=r"(passed)
-          : "r"(shared_address(barrier)), "r"(parity)
-          : "memory");
-  }
+  for (uint32_t passed = 0; passed == 0;)
+    asm volatile(
+        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(passed)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
 }
 
 struct Places {
@@ -104,7 +81,7 @@ struct Places {
 template <Arriving arriving>
 TREK_INLINE void arrive_as(uint64_t* barrier, uint32_t lane) {
   if constexpr (arriving == Arriving::lane_0) warp_sync();
-  if (arriving == Arriving::all_lanes || lane == 0) arrive(barrier);
+  if (arriving == Arriving::all_lanes || lane == 0) barrier_arrive(barrier);
 }
 
 // Warp 0 writes, warp 1 passes on where there is a relay, warps 2 and 3 read what another lane wrote. `from` has 32
@@ -122,9 +99,10 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
   constexpr uint32_t warp_arrivals = arriving == Arriving::lane_0 ? 1 : 32;
   if (thread == 0) {
     for (uint32_t p = 0; p < kPlaces; ++p) {
-      init(&places.filled[p], (copies_arrive ? 32 : 0) + (threads_arrive ? warp_arrivals : 0));
-      init(&places.passed_on[p], warp_arrivals);
-      init(&places.freed[p], 2 * warp_arrivals);
+      barrier_init(&places.filled[p],
+                   (copies_arrive ? 32 : 0) + (threads_arrive ? warp_arrivals : 0));
+      barrier_init(&places.passed_on[p], warp_arrivals);
+      barrier_init(&places.freed[p], 2 * warp_arrivals);
     }
   }
   __syncthreads();
@@ -139,10 +117,10 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
       if constexpr (copies)
         if (lane < 16) copy(&places.copied[p][lane], from + 32 * n + lane);
       if constexpr (stores) places.stored[p][lane] = 32 * n + lane;
-      if constexpr (writing == Writing::waited_copies) copied();
+      if constexpr (writing == Writing::waited_copies) fetched();
       if constexpr (copies_arrive) {
         warp_sync();
-        arrive_copied(&places.filled[p]);
+        arrive_fetched(&places.filled[p]);
       }
       if constexpr (threads_arrive) arrive_as<arriving>(&places.filled[p], lane);
     } else if (warp == 1) {
@@ -164,10 +142,10 @@ TREK_INLINE void hand_over(const uint32_t* from, uint32_t* sums) {
 
 }  // namespace
 
-#define TREK_HANDOVER(NAME, ...)                                                                    \
-  extern "C" __attribute__((global)) __attribute__((launch_bounds(128, 1))) void handover_##NAME(   \
-      const uint32_t* from, uint32_t* sums) {                                                       \
-    hand_over<__VA_ARGS__>(from, sums);                                                             \
+#define TREK_HANDOVER(NAME, ...)                                                                  \
+  extern "C" __attribute__((global)) __attribute__((launch_bounds(128, 1))) void handover_##NAME( \
+      const uint32_t* from, uint32_t* sums) {                                                     \
+    hand_over<__VA_ARGS__>(from, sums);                                                           \
   }
 #include "tests/gpu/racecheck_handovers.def"
 #endif

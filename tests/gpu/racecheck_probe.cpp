@@ -31,7 +31,7 @@ constexpr const char* kHandovers[] = {
 };
 constexpr uint32_t kRounds = 6;
 constexpr int64_t kLines = 6;
-constexpr int64_t kElements = 100;
+constexpr int64_t kElements = 300;
 
 template <class T>
 T must(driver::Result<T> result) {
