@@ -37,6 +37,7 @@ struct Slot {
   uint32_t waits;                    // of `counter` and `target`
   uint64_t moment;
   uint64_t began;            // of a profile, in ns
+  uint32_t leaves;           // the controller found that the block must leave at this task
   uint32_t skip;             // the block leaves: pass the slot on
   const device::Node* node;  // in `descriptor`, or where it lies if it is longer
   device::Fault fault;

@@ -123,6 +123,8 @@ class Controller {
   // walker_ lives in lane 0, but for the regions; the lanes share what there is to work out.
   TREK_RESIDENT void name(Slot& slot, const Record& record) {
     const uint32_t waits = record.waits;
+    if (lane_ == 0) slot.leaves = 0;
+    warp_sync();
     for (uint32_t i = lane_; i < waits; i += 32) {
       const Wait wait = walker_.wait_of(record, i);
       uint32_t target = 0;
@@ -132,7 +134,7 @@ class Controller {
         slot.target[i] = target;
       } else if (asks && !await(launch_, launch_.states[processor_], record.node,
                                 walker_.moment(record), wait.counter, target)) {
-        store_volatile(&shared_.left, 1);
+        slot.leaves = 1;  // not `left`: tasks before this one may have to be executed
       }
     }
     if (lane_ < record.reads) slot.counters[lane_] = walker_.counter(record.read[lane_]);
@@ -199,6 +201,7 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     }
     warp_sync();
     if (lane == 0) {
+      if (!halt && slot.leaves != 0) store_volatile(&shared.left, 1);
       slot.skip = load_volatile(&shared.left);
       state.node = slot.record.node;
       state.doing = halt ? Doing::finished : Doing::executing;
