@@ -79,8 +79,9 @@ struct Block {
   uint32_t thread = 0;
   uint32_t threads = 1;  // 1 ... kMaxBlockThreads
   std::byte* shared =
-      nullptr;  // 16-byte aligned; its bytes are not defined at the start of a unit, but for
-                // shared_at::kKept: those are zero at the first, and what the last one left
+      nullptr;  // 16-byte aligned, on the device the first of the dynamic shared memory; its bytes
+                // are not defined at the start of a unit, but for shared_at::kKept: those are zero
+                // at the first, and what the last one left
   uint32_t shared_bytes = 0;  // at least kSharedBytes
 #ifdef __CUDA__
   // The named barrier 1, of kBlockThreads threads: the other warps of the kernel do not take part.

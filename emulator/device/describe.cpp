@@ -3,6 +3,7 @@
 #include "emulator/device/describe.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
 #include "emulator/plan/geometry.h"
+#include "isa/semantics/reduce.h"
 
 namespace trek::device {
 
@@ -165,6 +167,7 @@ class Describer {
   void describe_filling();
   void describe_update();
   plan::Lines describe_lines();
+  void describe_stride(const plan::Lines& lines, const Draft& fetch);
   void describe_reduction();
   void describe_softmax();
   void describe_cross_entropy();
@@ -428,18 +431,63 @@ DType line_type(DType type) {
   return DType::u64;
 }
 
+// How far the elements of a line are apart, where there is one number for it; of a line of one element 1.
+std::optional<int64_t> stride_of(const plan::Lines& lines) {
+  std::optional<int64_t> stride;
+  int64_t next = 1;  // where the axis before goes on
+  for (auto axis = lines.along.rbegin(); axis != lines.along.rend(); ++axis) {
+    if (axis->size == 1) continue;
+    if (stride && axis->stride != next) return std::nullopt;
+    if (!stride) stride = axis->stride;
+    next = axis->size * axis->stride;
+  }
+  return stride.value_or(1);
+}
+
+// Whether rows.h can have the lines: f32 or bf16 as it lies, in memory at one stride. A stride other than 1 costs
+// a sector of memory an element, which large tensors do not afford.
+void Describer::describe_stride(const plan::Lines& lines, const Draft& fetch) {
+  constexpr int64_t kSmall = 256 * 1024;
+  const std::optional<int64_t> stride = stride_of(lines);
+  const bool is_arg = static_cast<Kind>(node_.kind) == Kind::arg;
+  if (!stride || *stride > INT32_MAX || lines.n < 1) return;
+  if (lines.n > (is_arg ? INT32_MAX : kMostTiles * semantics::kReductionTile)) return;
+  if (*stride != 1 && lines.n * lines.lines > kSmall) return;
+  Draft::Input source = fetch.result;
+  bool squares = false;
+  if (source.kind == Input::Kind::step && fetch.steps.size() == 1 && !is_arg) {
+    const Draft::Step& step = fetch.steps[0];
+    squares = step.opcode == Opcode::Mul && step.from == DType::f32 && step.to == DType::f32 &&
+              step.inputs[0].kind == step.inputs[1].kind &&
+              step.inputs[0].index == step.inputs[1].index && of_.opcode != Opcode::Norm2;
+    source = step.inputs[0];
+    if (!squares) return;
+  }
+  if (source.kind != Input::Kind::operand || !record_.lies_in_order(source.index)) return;
+  if (!is_arg && node_.deliver[0].narrow == 0) return;  // results are given by deliver_one()
+  const DType type = record_.operand_type(source.index);
+  if (type != DType::f32 && (type != DType::bf16 || squares)) return;
+  node_.lines.strided = static_cast<uint8_t>(squares ? Strided::squares : Strided::elements);
+  node_.lines.source = static_cast<uint8_t>(source.index);
+  node_.lines.stride = static_cast<int32_t>(*stride);
+}
+
 // reduce, arg, cumsum.
 void Describer::describe_reduction() {
-  describe_lines();
+  const plan::Lines lines = describe_lines();
   const DType compute = line_type(type(0).dtype);
   node_.compute = static_cast<uint8_t>(compute);
   const Draft fetch = fetch_source();
-  if (static_cast<Kind>(node_.kind) != Kind::arg)
-    return programs({fetch}, {tail(compute)}, compute);
-  // Its elements and its results have different forms.
-  node_.fetch[0] =
-      record_.program(fetch, compute == DType::f32 && record_.fits_narrow(fetch, compute));
-  node_.deliver[0] = record_.program(tail(DType::i64), false);
+  if (static_cast<Kind>(node_.kind) != Kind::arg) {
+    programs({fetch}, {tail(compute)}, compute);
+  } else {
+    // Its elements and its results have different forms.
+    node_.fetch[0] =
+        record_.program(fetch, compute == DType::f32 && record_.fits_narrow(fetch, compute));
+    node_.deliver[0] = record_.program(tail(DType::i64), false);
+  }
+  if (static_cast<Kind>(node_.kind) != Kind::cumsum && compute == DType::f32)
+    describe_stride(lines, fetch);
 }
 
 bool is_short(int64_t n) { return n > 0 && n <= kShortRow; }
@@ -450,10 +498,16 @@ void Describer::describe_softmax() {
   node_.compute = static_cast<uint8_t>(compute);
   std::vector<Draft> fetch{fetch_source()};
   if (of_.own_operands > 1) fetch.push_back(plain(1));
-  programs(fetch, {tail(compute)}, compute);
+  const Draft out = tail(compute);
+  programs(fetch, {out}, compute);
+  // The store rounds to the result's type.
+  const bool rounds = out.steps.size() == 1 && out.result.kind == Input::Kind::step &&
+                      out.steps[0].opcode == Opcode::Cast &&
+                      out.steps[0].inputs[0].kind == Input::Kind::main &&
+                      out.steps[0].from == DType::f32 && form_of(out.steps[0].to) == Form::real32;
   node_.lines.short_rows = is_short(lines.n) && lines.adjacent && lines.inner == 1 &&
                                    of_.own_operands == 1 && of_.prologue.empty() &&
-                                   of_.chain.empty() && type(0).dtype == DType::f32
+                                   (of_.chain.empty() || rounds) && type(0).dtype == DType::f32
                                ? 1
                                : 0;
 }

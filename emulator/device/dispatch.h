@@ -203,8 +203,8 @@ TREK_UNIT void begin_tasks(const Block& block) {
   for (uint32_t i = 0; i < (shared_at::kSlots - shared_at::kKept) / 8; ++i) kept[i] = 0;
 }
 
-TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
-                       const Environment& environment, Fault* fault) {
+TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first, int64_t count,
+                            const Environment& environment, Fault* fault) {
   const Task task(block);
   if (task.thread() == 0)
     *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
@@ -218,11 +218,18 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   }
   dispatch_detail::run_unit(task, first, count);
   task.sync();
+}
+TREK_UNIT_CALL void describe(const Block& block) {
+  const Task task(block);
+  if (task.thread() == 0) dispatch_detail::describe_fault(task);
+  task.sync();
+}
+
+TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
+                       const Environment& environment, Fault* fault) {
+  execute_unit(block, node, first, count, environment, fault);
   // Not through the context, which a thread that is ahead may already have written for its next task.
-  if (is_fault(*fault)) {
-    if (task.thread() == 0) dispatch_detail::describe_fault(task);
-    task.sync();
-  }
+  if (is_fault(*fault)) describe(block);
 }
 
 #ifdef TREK_SM90A

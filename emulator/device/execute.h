@@ -17,6 +17,12 @@ TREK_UNIT void begin_tasks(const Block& block);
 TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int64_t count,
                        const Environment& environment, Fault* fault);
 
+// execute() in two parts, for who would have to keep `fault` in the meantime: execute_unit() does not look at
+// it; where a fault is there, all threads call describe() next.
+TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first, int64_t count,
+                            const Environment& environment, Fault* fault);
+TREK_UNIT_CALL void describe(const Block& block);
+
 #ifdef TREK_SM90A
 // execute() of a tile of a product whose operands have tensor maps, which cannot trap. It must not be called but
 // be in line (matrix_tensor_90a.h).

@@ -180,6 +180,10 @@ inline constexpr uint32_t kWideSlots = 16;
 
 inline constexpr uint32_t kShortRow = 128;
 
+// Whether a reduction, argmax or argmin reads f32 or bf16 as it lies, by one stride (rows.h).
+enum class Strided : uint8_t { no, elements, squares };
+inline constexpr int64_t kMostTiles = 32;  // of 1024 elements, of a line of such a reduction
+
 // The lines of a reduction, a scan or a sort: element k of line l lies at kept(l) + along(k).
 struct Lines {
   int64_t lines;
@@ -191,8 +195,10 @@ struct Lines {
   Map result_kept;
   Map result_along;
   uint8_t across;      // neighbouring lines lie side by side, elements of a line do not
-  uint8_t short_rows;  // f32 as it lies, in and out, in rows of at most kShortRow (rows.h)
-  uint8_t unused[6];
+  uint8_t short_rows;  // f32 as it lies, in rows of at most kShortRow (rows.h)
+  uint8_t strided;     // Strided
+  uint8_t source;      // operand that a strided reduction reads
+  int32_t stride;      // and how far its elements are apart
 };
 
 // How a matrix product is computed; which one is the plan's choice (plan::Product).

@@ -16,9 +16,11 @@ namespace program_detail {
 
 inline constexpr uint32_t kToShared = ~0u;  // no result of the node, but the staged array
 
-struct Four {
-  uint32_t e[4];
+template <uint32_t kCount>
+struct Values {
+  uint32_t e[kCount];
 };
+using Four = Values<4>;
 // Four values, or one for all, at a byte offset of the shared memory.
 struct Place {
   uint32_t at;
@@ -192,11 +194,81 @@ TREK_UNIT void load_flat(const Task& task, const Node& node, const Program& prog
   }
 }
 
+// A float rounded to a type that simple steps have.
+TREK_UNIT float rounded_in_line(DType to, float x) {
+  if (to == DType::bf16) return semantics::widen(semantics::narrow<BF16>(x));
+  if (to == DType::f16) return semantics::widen(semantics::narrow<F16>(x));
+  return x;
+}
+// A step that is_simple(), of its values: y and z are looked at where the instruction has them.
+template <uint32_t kCount>
+TREK_UNIT Values<kCount> apply_simple(Opcode opcode, DType from, DType to, const Values<kCount>& x,
+                                      const Values<kCount>& y, const Values<kCount>& z) {
+  Values<kCount> r = x;
+#define TREK_EACH(Id, expression)           \
+  case Opcode::Id:                          \
+    for (uint32_t e = 0; e < kCount; ++e) { \
+      const float a = as_float(x.e[e]);     \
+      const float b = as_float(y.e[e]);     \
+      const float c = as_float(z.e[e]);     \
+      static_cast<void>(b);                 \
+      static_cast<void>(c);                 \
+      r.e[e] = bits_of(expression);         \
+    }                                       \
+    break;
+  switch (opcode) {
+    TREK_EACH(Add, semantics::add(a, b))
+    TREK_EACH(Sub, semantics::sub(a, b))
+    TREK_EACH(Mul, semantics::mul(a, b))
+    TREK_EACH(Maximum, semantics::max(a, b))
+    TREK_EACH(Relu, semantics::relu(a))
+    TREK_EACH(ReluGrad, semantics::relu_grad(a, b))
+    TREK_EACH(Fma, semantics::fma(a, b, c))
+    case Opcode::Where:
+      for (uint32_t e = 0; e < kCount; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
+      return r;
+    case Opcode::Copy:
+      return r;
+    default:  // Cast: what is left is to round; an integer is less than 256
+      if (!is_float(from))
+        for (uint32_t e = 0; e < kCount; ++e) r.e[e] = bits_of(static_cast<float>(x.e[e]));
+      break;
+  }
+#undef TREK_EACH
+  if (to != DType::f32)
+    for (uint32_t& bits : r.e) bits = bits_of(rounded_in_line(to, as_float(bits)));
+  return r;
+}
+// A step that is_simple(), of four elements.
+TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
+  return apply_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.from),
+                      static_cast<DType>(step.to),
+                      get(task, place_of_input(task, step.inputs[0], main)),
+                      get(task, place_of_input(task, step.inputs[1], main)),
+                      get(task, place_of_input(task, step.inputs[2], main)));
+}
+
 // A narrow step of any instruction for one element, from the bits that `word` finds for its inputs.
 template <class Word>
 TREK_UNIT uint32_t step_one(const Task& task, const Step& step, int64_t element, Word word) {
   const auto opcode = static_cast<Opcode>(step.opcode);
   const auto from = static_cast<DType>(step.from);
+  const auto to = static_cast<DType>(step.to);
+  const auto narrow = [&](Source source) { return source.kind == Source::none ? 0 : word(source); };
+  if (is_simple(opcode, from, to))
+    return apply_simple<1>(opcode, from, to, {{narrow(step.inputs[0])}}, {{narrow(step.inputs[1])}},
+                           {{narrow(step.inputs[2])}})
+        .e[0];
+  const auto number = [&](Source source) {
+    return source.kind == Source::none ? 0 : static_cast<uint32_t>(task.scalar(source.index));
+  };
+  // What apply() does of floats, without what it does of all others.
+  if (form_of(from) == Form::real32 && opcode != Opcode::Cast) {
+    const auto bits = static_cast<uint32_t>(
+        apply_real32(opcode, narrow(step.inputs[0]), narrow(step.inputs[1]), narrow(step.inputs[2]),
+                     number(step.numbers[0]), number(step.numbers[1])));
+    return to == DType::boolean ? bits : bits_of(rounded(to, as_float(bits)));
+  }
   const auto wide = [&](Source source) {
     const uint32_t bits = word(source);
     return form_of(from) == Form::sint ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(bits)})
@@ -218,58 +290,6 @@ TREK_UNIT_CALL void step_slowly(Task task, const Step& step, uint32_t main) {
     task.shared<Aliased<uint32_t>>(slot_at(task, step.slot))[e] = step_one(
         task, step, elements_of(task)[e],
         [&](Source source) { return get_one(task, place_of_input(task, source, main), e); });
-}
-
-// A float rounded to a type that simple steps have.
-TREK_UNIT float rounded_in_line(DType to, float x) {
-  if (to == DType::bf16) return semantics::widen(semantics::narrow<BF16>(x));
-  if (to == DType::f16) return semantics::widen(semantics::narrow<F16>(x));
-  return x;
-}
-// A step that is_simple(), of its values: y and z are looked at where the instruction has them.
-TREK_UNIT Four apply_simple(Opcode opcode, DType from, DType to, const Four& x, const Four& y,
-                            const Four& z) {
-  Four r = x;
-#define TREK_FOUR(Id, expression)       \
-  case Opcode::Id:                      \
-    for (int e = 0; e < 4; ++e) {       \
-      const float a = as_float(x.e[e]); \
-      const float b = as_float(y.e[e]); \
-      const float c = as_float(z.e[e]); \
-      static_cast<void>(b);             \
-      static_cast<void>(c);             \
-      r.e[e] = bits_of(expression);     \
-    }                                   \
-    break;
-  switch (opcode) {
-    TREK_FOUR(Add, semantics::add(a, b))
-    TREK_FOUR(Sub, semantics::sub(a, b))
-    TREK_FOUR(Mul, semantics::mul(a, b))
-    TREK_FOUR(Maximum, semantics::max(a, b))
-    TREK_FOUR(Relu, semantics::relu(a))
-    TREK_FOUR(ReluGrad, semantics::relu_grad(a, b))
-    TREK_FOUR(Fma, semantics::fma(a, b, c))
-    case Opcode::Where:
-      for (int e = 0; e < 4; ++e) r.e[e] = x.e[e] != 0 ? y.e[e] : z.e[e];
-      return r;
-    case Opcode::Copy:
-      return r;
-    default:  // Cast: what is left is to round; an integer is less than 256
-      if (!is_float(from))
-        for (int e = 0; e < 4; ++e) r.e[e] = bits_of(static_cast<float>(x.e[e]));
-      break;
-  }
-#undef TREK_FOUR
-  if (to != DType::f32)
-    for (uint32_t& bits : r.e) bits = bits_of(rounded_in_line(to, as_float(bits)));
-  return r;
-}
-TREK_UNIT Four step_four(const Task& task, const Step& step, uint32_t main) {
-  return apply_simple(static_cast<Opcode>(step.opcode), static_cast<DType>(step.from),
-                      static_cast<DType>(step.to),
-                      get(task, place_of_input(task, step.inputs[0], main)),
-                      get(task, place_of_input(task, step.inputs[1], main)),
-                      get(task, place_of_input(task, step.inputs[2], main)));
 }
 
 // The first `count` of four values to the elements of a result.
@@ -413,8 +433,10 @@ TREK_UNIT_CALL void deliver_one(Task task, uint32_t main, int64_t element) {
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Load& load = *node.load(program.first_load + l);
     const Operand& from = node.operand(load.operand);
-    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype),
-                             place_of(node, from.map, element));
+    const int64_t at = from.map.kind == Map::same  ? element
+                       : from.map.kind == Map::one ? 0
+                                                   : place_of(node, from.map, element);
+    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype), at);
   }
   TREK_ROLLED
   for (uint32_t s = 0; s < program.steps; ++s) {

@@ -62,6 +62,10 @@ class Record {
     return static_cast<isa::DType>(operands_[entry].dtype);
   }
   bool reads_same(uint32_t entry) const { return operands_[entry].map.kind == Map::same; }
+  // Whether it is a tensor whose elements are the node's own, in order.
+  bool lies_in_order(uint32_t entry) const {
+    return reads_same(entry) && operands_[entry].scalar == kNoScalar;
+  }
   bool reads_row(uint32_t entry, int64_t columns) const;
   // The Scalar that `from` is as a `want`; of a real attribute that is not given, its
   // default. A row of equal ones is one.

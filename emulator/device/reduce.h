@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/device/reduce_order.h"
+#include "emulator/device/rows.h"
 #include "isa/semantics/compare.h"
 
 namespace trek::device {
@@ -22,6 +23,10 @@ TREK_UNIT Joining joining_of(Opcode opcode) {
 // Lines [line, end).
 template <typename C>
 TREK_UNIT_CALL void reduce(Task task, int64_t line, int64_t end) {
+#ifdef __CUDA__
+  if constexpr (__is_same(C, float))
+    if (task.node().lines.strided != 0) return rows::reduce(task, line, end);
+#endif
   while (line < end) {
     const Group group = group_at(task.node(), line, end, 1, most_lines(task.node(), 1));
     const auto opcode = static_cast<Opcode>(task.node().opcode);
@@ -75,6 +80,9 @@ inline constexpr uint32_t kPlaces = kKeys + kSeekers * kLines * 8;
 // Lines [line, end). A thread seeks among every 32nd element; ascending, so that the first of equals stays.
 TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
   using namespace arg_detail;  // NOLINT(google-build-using-namespace)
+#ifdef __CUDA__
+  if (task.node().lines.strided != 0) return rows::find_best(task, line, end);
+#endif
   while (line < end) {
     const Group group = group_at(task.node(), line, end, 1, kLines);
     for (int64_t k = 0; k < task.node().lines.n; k += room_for(task.node(), 1)) {

@@ -1,5 +1,6 @@
-// Short rows of f32 in line, a warp or less each: softmax and cross-entropy of at most kShortRow elements, where the
-// general way of stage.h would take longer to stage and to wait than there is to do. Device only.
+// Lines of f32 or bf16 as they lie, without the general way of stage.h, which takes longer to stage and to wait than
+// there is to do: softmax and cross-entropy of rows of at most kShortRow elements, a warp or less each; reductions,
+// argmax and argmin of lines whose elements are one stride apart, a warp for a tile of 1024. Device only.
 //
 // The reduction order (isa/semantics/reduce.h) of up to 1024 elements is that of a warp: lane j has partial j,
 // the join of every 32nd element from j on, and partials fold by halves.
@@ -53,6 +54,16 @@ TREK_UNIT Row load(const float* from, const Lanes& of) {
   return row;
 }
 
+// The partials of lanes 0, 1, ... folded by halves, of which there are at most n; what lane 0 has holds.
+template <class Join>
+TREK_UNIT float fold(float value, uint32_t lane, uint32_t n, Join join) {
+#pragma unroll
+  for (uint32_t half = 16; half > 0; half /= 2) {
+    const float other = from_below(value, half);
+    if (lane < half && lane + half < (n < 2 * half ? n : 2 * half)) value = join(value, other);
+  }
+  return value;
+}
 // All elements joined, for all lanes of the row.
 template <class Join>
 TREK_UNIT float reduce(const Row& row, const Lanes& of, Join join) {
@@ -60,13 +71,7 @@ TREK_UNIT float reduce(const Row& row, const Lanes& of, Join join) {
 #pragma unroll
   for (uint32_t i = 1; i < kValues; ++i)
     if (of.has(i)) value = join(value, row.x[i]);
-#pragma unroll
-  for (uint32_t half = 16; half > 0; half /= 2) {
-    const float other = from_below(value, half);
-    if (of.lane < half && of.lane + half < (of.n < 2 * half ? of.n : 2 * half))
-      value = join(value, other);
-  }
-  return from_lane(value, of.first);
+  return from_lane(fold(value, of.lane, of.n, join), of.first);
 }
 TREK_UNIT float greatest(const Row& row, const Lanes& of) {
   return reduce(row, of, [](float a, float b) { return semantics::max(a, b); });
@@ -112,7 +117,8 @@ TREK_UNIT_CALL void softmax(Task task, int64_t first, int64_t end) {
   const Node& node = task.node();
   const Lanes lanes(task, static_cast<uint32_t>(node.lines.n));
   const float* from = memory_of(task, node.operand(0));
-  float* to = reinterpret_cast<float*>(task.memory(node.result(0)));
+  std::byte* to = task.memory(node.result(0));
+  const auto type = static_cast<DType>(node.result(0).dtype);  // f32, or what f32 is rounded to
   const bool log = static_cast<Opcode>(node.opcode) == Opcode::LogSoftmax;
   each_row(task, lanes, first, end, [&](int64_t row, bool exists) {
     const Row x = load(from + row * lanes.n, lanes);
@@ -121,8 +127,8 @@ TREK_UNIT_CALL void softmax(Task task, int64_t first, int64_t end) {
 #pragma unroll
     for (uint32_t i = 0; i < kValues; ++i)
       if (exists && lanes.has(i))
-        to[row * lanes.n + lanes.lane + 32 * i] =
-            log ? (x.x[i] - soft.most) - log_sum : soft.e.x[i] / soft.sum;
+        store32(to, type, row * lanes.n + lanes.lane + 32 * i,
+                bits_of(log ? (x.x[i] - soft.most) - log_sum : soft.e.x[i] / soft.sum));
   });
 }
 
@@ -161,6 +167,189 @@ TREK_UNIT float sum_of_tile(const Task& task, uint32_t at, uint32_t n) {
   if (lane < n) row.x[0] = from[lane];
   for (uint32_t i = lane + 32; i < n; i += 32) row.x[0] = semantics::add(row.x[0], from[i]);
   return sum(row, lanes);
+}
+
+// ---- lines of one stride -------------------------------------------------------------------------
+
+inline constexpr uint32_t kAtOnce = 8;  // elements that a lane asks for
+inline constexpr uint32_t kTile = semantics::kReductionTile;
+inline constexpr uint32_t kTeam = kBlockThreads / 32;  // warps
+
+template <DType kType>
+TREK_UNIT float load_as(const std::byte* at) {
+  if constexpr (kType == DType::f32) return as_float(read<uint32_t>(at, 0));
+  return as_float(uint32_t{read<uint16_t>(at, 0)} << 16);
+}
+
+// Calls f(i, element i) for i = first, first + step, ... < n, ascending, of elements `pitch` bytes apart.
+template <DType kType, class F>
+TREK_UNIT void each_element(const std::byte* from, int64_t pitch, uint32_t first, uint32_t step,
+                            uint32_t n, F f) {
+  TREK_ROLLED
+  for (uint32_t begin = first; begin < n; begin += kAtOnce * step) {
+    float x[kAtOnce];
+#pragma unroll
+    for (uint32_t e = 0; e < kAtOnce; ++e)
+      x[e] = begin + e * step < n ? load_as<kType>(from + (begin + e * step) * pitch) : 0.0f;
+#pragma unroll
+    for (uint32_t e = 0; e < kAtOnce; ++e)
+      if (begin + e * step < n) f(begin + e * step, x[e]);
+  }
+}
+
+// A tile joined; what lane 0 has holds.
+template <DType kType, class Join>
+TREK_UNIT float join_tile(const std::byte* from, int64_t pitch, uint32_t n, bool squares,
+                          Join join) {
+  const uint32_t lane = static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()) % 32;
+  float value = 0;
+  each_element<kType>(from, pitch, lane, 32, n, [&](uint32_t i, float x) {
+    const float term = squares ? x * x : x;
+    value = i == lane ? term : join(value, term);
+  });
+  return fold(value, lane, n, join);
+}
+
+// How the lines of a node lie.
+struct Lying {
+  TREK_ON_DEVICE Lying(const Task& task, const Node& node)
+      : memory(task.memory(node.operand(node.lines.source))),
+        type(static_cast<DType>(node.operand(node.lines.source).dtype)),
+        pitch(int64_t{node.lines.stride} * size_of(type)) {}
+  TREK_ON_DEVICE const std::byte* line(const Node& node, int64_t l) const {
+    return memory + place_here(node, node.lines.kept, l) * size_of(type);
+  }
+
+  const std::byte* memory;
+  DType type;
+  int64_t pitch;  // bytes
+};
+
+// Reduces lines [line, end), of at most kMostTiles tiles.
+template <class Join>
+TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join) {
+  const Node& node = task.node();
+  const Lying lying(task, node);
+  const auto opcode = static_cast<Opcode>(node.opcode);
+  const bool squares =
+      static_cast<Strided>(node.lines.strided) == Strided::squares || opcode == Opcode::Norm2;
+  const auto n = static_cast<uint32_t>(node.lines.n);
+  const uint32_t tiles = (n + kTile - 1) / kTile;
+  const uint32_t lane = task.thread() % 32;
+  const uint32_t warp = task.thread() / 32;
+  auto* sums = task.shared<float>(shared_at::kWork);  // [line][tile]
+  TREK_ROLLED
+  while (line < end) {
+    const uint32_t most = 1024 / tiles;
+    const uint32_t lines = end - line < most ? static_cast<uint32_t>(end - line) : most;
+    TREK_ROLLED
+    for (uint32_t p = warp; p < lines * tiles; p += kTeam) {
+      const uint32_t l = tiles == 1 ? p : p / tiles;
+      const uint32_t first = (p - l * tiles) * kTile;
+      const std::byte* from = lying.line(node, line + l) + first * lying.pitch;
+      const uint32_t left = n - first < kTile ? n - first : kTile;
+      const float sum = lying.type == DType::f32
+                            ? join_tile<DType::f32>(from, lying.pitch, left, squares, join)
+                            : join_tile<DType::bf16>(from, lying.pitch, left, squares, join);
+      if (lane == 0) sums[p] = sum;
+    }
+    task.sync();
+    if (tiles > 1) {
+      TREK_ROLLED
+      for (uint32_t l = warp; l < lines; l += kTeam) {
+        const float sum = fold(lane < tiles ? sums[l * tiles + lane] : 0.0f, lane, tiles, join);
+        if (lane == 0) sums[l * tiles] = sum;
+      }
+      task.sync();
+    }
+    for (uint32_t l = task.thread(); l < lines; l += task.threads()) {
+      float value = sums[l * tiles];
+      if (opcode == Opcode::Mean) value = value / static_cast<float>(n);
+      if (opcode == Opcode::Norm2) value = semantics::sqrt(value);
+      deliver_one(task, bits_of(value), line + l);
+    }
+    task.sync();
+    line += lines;
+  }
+}
+TREK_UNIT_CALL void reduce(Task task, int64_t line, int64_t end) {
+  switch (static_cast<Opcode>(task.node().opcode)) {
+    case Opcode::Prod:
+      return reduce_by(task, line, end, [](float a, float b) { return semantics::mul(a, b); });
+    case Opcode::Max:
+      return reduce_by(task, line, end, [](float a, float b) { return semantics::max(a, b); });
+    case Opcode::Min:
+      return reduce_by(task, line, end, [](float a, float b) { return semantics::min(a, b); });
+    default:
+      return reduce_by(task, line, end, [](float a, float b) { return semantics::add(a, b); });
+  }
+}
+
+// The element with the greatest key, and of these the first. No element has the key 0.
+struct Best {
+  uint32_t key;
+  uint32_t at;
+  TREK_ON_DEVICE void look(uint32_t other_key, uint32_t other_at) {
+    if (other_key < key || (other_key == key && other_at >= at)) return;
+    key = other_key;
+    at = other_at;
+  }
+};
+
+// argmax and argmin of lines [line, end). One line is the whole block's where there are few.
+TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
+  constexpr uint32_t kLines = 32;
+  const Node& node = task.node();
+  const Lying lying(task, node);
+  const bool least = static_cast<Opcode>(node.opcode) == Opcode::Argmin;
+  const auto n = static_cast<uint32_t>(node.lines.n);
+  const uint32_t lane = task.thread() % 32;
+  const uint32_t warp = task.thread() / 32;
+  auto* of_warps = task.shared<Best>(shared_at::kWork);
+  auto* found = task.shared<int64_t>(shared_at::kValues);
+  TREK_ROLLED
+  while (line < end) {
+    const uint32_t lines = end - line < kLines ? static_cast<uint32_t>(end - line) : kLines;
+    const bool together = lines < kTeam;
+    TREK_ROLLED
+    for (uint32_t l = together ? 0 : warp; l < lines; l += together ? 1 : kTeam) {
+      const std::byte* from = lying.line(node, line + l);
+      Best best{0, ~0u};
+      const auto look = [&](uint32_t i, float x) {
+        best.look(least ? semantics::least_key(x) : semantics::order_key(x), i);
+      };
+      const uint32_t first = together ? task.thread() : lane;
+      const uint32_t step = together ? task.threads() : 32;
+      if (lying.type == DType::f32)
+        each_element<DType::f32>(from, lying.pitch, first, step, n, look);
+      else
+        each_element<DType::bf16>(from, lying.pitch, first, step, n, look);
+#pragma unroll
+      for (uint32_t half = 16; half > 0; half /= 2) {
+        const auto key = static_cast<uint32_t>(__nvvm_shfl_sync_down_i32(
+            0xFFFFFFFF, static_cast<int>(best.key), static_cast<int>(half), 31));
+        const auto at = static_cast<uint32_t>(__nvvm_shfl_sync_down_i32(
+            0xFFFFFFFF, static_cast<int>(best.at), static_cast<int>(half), 31));
+        best.look(key, at);
+      }
+      if (!together) {
+        if (lane == 0) found[l] = best.at;
+        continue;
+      }
+      if (lane == 0) of_warps[warp] = best;
+      task.sync();
+      if (task.thread() == 0) {
+        TREK_ROLLED
+        for (uint32_t w = 1; w < kTeam; ++w) best.look(of_warps[w].key, of_warps[w].at);
+        found[l] = best.at;
+      }
+      task.sync();
+    }
+    task.sync();
+    deliver_range(task, line, lines);
+    task.sync();
+    line += lines;
+  }
 }
 
 }  // namespace trek::device::rows

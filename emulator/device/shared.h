@@ -37,19 +37,26 @@ struct Context {
 };
 static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kKept);
 
+#ifdef __CUDA__
+// The memory that units share is the first of the block's dynamic shared memory, and their threads are the
+// block's first: neither need be told, so a Task takes no registers.
+extern __attribute__((shared, aligned(128))) std::byte memory_of_units[];
+#endif
+
 // A task: what all its functions get.
 class Task {
  public:
 #ifdef __CUDA__
-  TREK_ON_DEVICE explicit Task(const Block& block)
-      : thread_(block.thread), shared_(shared_address(block.shared)) {}
-  TREK_ON_DEVICE uint32_t thread() const { return thread_; }
+  TREK_ON_DEVICE explicit Task(const Block& /*block*/) {}
+  TREK_ON_DEVICE uint32_t thread() const {
+    return static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x());
+  }
   TREK_ON_DEVICE uint32_t threads() const { return kBlockThreads; }
   TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }
   // The T at a byte offset of the shared memory.
   template <typename T>
   TREK_ON_DEVICE T* shared(uint32_t at) const {
-    return (T*)(__attribute__((address_space(3))) T*)(uintptr_t{shared_ + at});
+    return reinterpret_cast<T*>(memory_of_units + at);
   }
 #else
   explicit Task(const Block& block) : block_(block) {}
@@ -77,11 +84,8 @@ class Task {
   TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }
   TREK_ON_DEVICE bool failed() const { return is_fault(fault()); }
 
+#ifndef __CUDA__
  private:
-#ifdef __CUDA__
-  uint32_t thread_;
-  uint32_t shared_;
-#else
   Block block_;
 #endif
 };

@@ -120,9 +120,11 @@ class Controller {
   }
 
  private:
-  // walker_ lives in lane 0, but for the regions; the lanes share what there is to work out.
+  // walker_ lives in lane 0, but for the regions: what it has counted, only lane 0 knows. The lanes share what
+  // there is to work out.
   TREK_RESIDENT void name(Slot& slot, const Record& record) {
     const uint32_t waits = record.waits;
+    const uint64_t moment = from_lane_0(walker_.moment(record));
     if (lane_ == 0) slot.leaves = 0;
     warp_sync();
     for (uint32_t i = lane_; i < waits; i += 32) {
@@ -133,7 +135,7 @@ class Controller {
         slot.counter[i] = asks ? wait.counter : kNoCounter;
         slot.target[i] = target;
       } else if (asks && !await(launch_, launch_.states[processor_], record.node,
-                                walker_.moment(record), wait.counter, target)) {
+                                moment, wait.counter, target)) {
         slot.leaves = 1;  // not `left`: tasks before this one may have to be executed
       }
     }
@@ -146,7 +148,7 @@ class Controller {
       slot.descriptors = from;
       slot.lines = fits ? lines : 0;
       slot.waits = waits < kSlotWaits ? waits : kSlotWaits;
-      slot.moment = walker_.moment(record);
+      slot.moment = moment;
       slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
       slot.fault = device::kNoFault;
     }
@@ -211,12 +213,11 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
   }
 }
 
-// The block's shared memory: the pipeline's, and what units work in. The address is hidden from the compiler, or
+// The block's shared memory: what units work in, and the pipeline's. The address is hidden from the compiler, or
 // it works out everything that does not change before the loop of the compute warps, where there are not
 // registers for it across calls, and keeps it in memory.
 TREK_RESIDENT Shared& pipeline() {
-  extern __attribute__((shared)) uint64_t raw[];
-  uint32_t address = shared_address(raw);
+  uint32_t address = shared_address(device::memory_of_units) + device::kSharedBytes;
   asm volatile("" : "+r"(address));
   return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
 }
@@ -227,33 +228,12 @@ TREK_RESIDENT uint32_t thread_number() {
   return thread;
 }
 TREK_RESIDENT Block block_of_units(Shared& shared) {
-  constexpr uint32_t kBegin = (sizeof(Shared) + 127) / 128 * 128;
-  return {thread_number(), kComputeThreads, reinterpret_cast<std::byte*>(&shared) + kBegin,
-          shared.launch.scratch_bytes};
+  return {thread_number(), kComputeThreads, device::memory_of_units, shared.launch.scratch_bytes};
 }
 
 TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slot& slot) {
   return {device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)),
           shared.launch.seed, slot.counters};
-}
-
-// A task of any kind, but quick ones. Everything is worked out anew, so that the loop around it keeps but its
-// number.
-TREK_RESIDENT_CALL void perform_any(uint32_t n) {
-  Shared& shared = pipeline();
-  Slot& slot = shared.slot[n % kSlots];
-  const Block block = block_of_units(shared);
-  const device::Environment environment = environment_of(shared, slot);
-  if (slot.record.kind == Kind::task)
-    device::execute(block, *slot.node, slot.record.first, slot.record.count, environment,
-                    &slot.fault);
-  else
-    control(block, shared.launch, slot.record, *slot.node, environment, &shared.decisions,
-            &slot.fault);
-  if (device::is_fault(slot.fault) && block.thread == 0) {
-    report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
-    store_volatile(&shared.left, 1);
-  }
 }
 
 // Where a warp of the compute warps is. It is in shared memory, and read anew where it is wanted: accumulators
@@ -279,6 +259,31 @@ class Place {
  private:
   uint32_t* at_;
 };
+
+// A task of any kind, but quick ones. Everything is worked out anew, before the task and behind it, so that
+// neither the loop around it nor this keeps anything meanwhile.
+TREK_RESIDENT_CALL void perform_any() {
+  {
+    Shared& shared = pipeline();
+    Slot& slot = shared.slot[Place().number() % kSlots];
+    const Block block = block_of_units(shared);
+    const device::Environment environment = environment_of(shared, slot);
+    if (slot.record.kind == Kind::task)
+      device::execute_unit(block, *slot.node, slot.record.first, slot.record.count, environment,
+                           &slot.fault);
+    else
+      control(block, shared.launch, slot.record, *slot.node, environment, &shared.decisions,
+              &slot.fault);
+  }
+  Shared& shared = pipeline();
+  const Slot& slot = shared.slot[Place().number() % kSlots];
+  if (!device::is_fault(slot.fault)) return;
+  if (slot.record.kind == Kind::task) device::describe(block_of_units(shared));
+  if (thread_number() == 0) {
+    report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
+    store_volatile(&shared.left, 1);
+  }
+}
 
 // What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
 // another branch, which it would keep in local memory.
@@ -311,7 +316,7 @@ TREK_RESIDENT void compute() {
                                environment_of(shared, slot));
 #endif
       } else {
-        perform_any(n);
+        perform_any();
         trapped = device::is_fault(pipeline().slot[Place().number() % kSlots].fault);
       }
     }
