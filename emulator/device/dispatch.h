@@ -50,7 +50,7 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
   }
 }
 
-TREK_UNIT_CALL void run_unit(Task task, int64_t first, int64_t count) {
+TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first, int64_t count) {
   const Form form = form_of(static_cast<DType>(task.node().compute));
   switch (static_cast<Kind>(task.node().kind)) {
     case Kind::program:
@@ -206,10 +206,7 @@ TREK_UNIT void begin_tasks(const Block& block) {
 TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first, int64_t count,
                             const Environment& environment, Fault* fault) {
   const Task task(block);
-  if (task.thread() == 0)
-    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
-                                                  fault};
-  read_scalars(task, node, environment);
+  begin_task(task, block, node, environment, fault);
   task.sync();
   // A node that is one task counts in the terms of its unit.
   if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
@@ -237,10 +234,7 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
                                                              int64_t tile,
                                                              const Environment& environment) {
   const Task task(block);
-  if (task.thread() == 0)
-    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
-                                                  nullptr};
-  read_scalars(task, node, environment);
+  begin_task(task, block, node, environment, nullptr);
   task.sync();
   multiply_tile_tensor_90a(task, tile);
   task.sync();

@@ -111,9 +111,14 @@ TREK_UNIT_CALL uint64_t changing_scalar(const Scalar& scalar, const std::byte* a
   return cast(from, static_cast<DType>(scalar.to), bits);
 }
 
-// Reads the scalars of a node. What follows must wait for a sync.
-TREK_UNIT void read_scalars(const Task& task, const Node& node, const Environment& environment) {
-  for (uint32_t i = task.thread(); i < node.scalars; i += task.threads()) {
+// Makes a task's surroundings and reads its scalars. What follows must wait for a sync. The thread's number is the
+// block's: what depends on a Task's could be worked out once for all tasks, and would be kept in local memory.
+TREK_UNIT void begin_task(const Task& task, const Block& block, const Node& node,
+                          const Environment& environment, Fault* fault) {
+  if (block.thread == 0)
+    *task.shared<Context>(shared_at::kContext) = {&node, environment.arena, environment.seed,
+                                                  fault};
+  for (uint32_t i = block.thread; i < node.scalars; i += block.threads) {
     const Scalar& scalar = node.scalar(i);
     task.shared<uint64_t>(shared_at::kScalars)[i] =
         scalar.kind == Scalar::constant

@@ -34,7 +34,6 @@ TREK_UNIT void give_value(const Task& task, const Operand& operand, int64_t inde
 // What a step has besides the tensors. adam: in shared memory.
 template <typename C>
 struct Rule {
-  Opcode opcode;
   C lr;
   C weight_decay;
   C third;
@@ -44,21 +43,19 @@ struct Rule {
 };
 
 // One element's step; what the instruction has no m or v for is not looked at.
-template <typename C>
+template <Opcode kOpcode, typename C>
 TREK_UNIT C next_weight(const Rule<C>& with, C w, C& m, C& v, C g) {
-  switch (with.opcode) {
-    case Opcode::Sgd:
-      return semantics::sgd<C>({with.lr, with.weight_decay}, w, g);
-    case Opcode::SgdMomentum:
-      return semantics::sgd_momentum<C>({with.lr, with.third, with.weight_decay, with.nesterov}, w,
-                                        v, g);
-    case Opcode::Adam:
-      return semantics::adam<C>(*with.adam, w, m, v, g);
-    case Opcode::Adamw:
-      return semantics::adamw<C>(*with.adam, w, m, v, g);
-    default:
-      return semantics::rmsprop<C>({with.lr, with.third, with.fourth, with.weight_decay}, w, v, g);
-  }
+  if constexpr (kOpcode == Opcode::Sgd)
+    return semantics::sgd<C>({with.lr, with.weight_decay}, w, g);
+  else if constexpr (kOpcode == Opcode::SgdMomentum)
+    return semantics::sgd_momentum<C>({with.lr, with.third, with.weight_decay, with.nesterov}, w, v,
+                                      g);
+  else if constexpr (kOpcode == Opcode::Adam)
+    return semantics::adam<C>(*with.adam, w, m, v, g);
+  else if constexpr (kOpcode == Opcode::Adamw)
+    return semantics::adamw<C>(*with.adam, w, m, v, g);
+  else
+    return semantics::rmsprop<C>({with.lr, with.third, with.fourth, with.weight_decay}, w, v, g);
 }
 
 // The corrections of the last Adam of this block: a program's steps have the same for all of its weights, and
@@ -110,6 +107,59 @@ TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weig
 struct __attribute__((may_alias, aligned(16))) Fours {
   float x[4];
 };
+TREK_UNIT bool in_fours(const Operand& of) {
+  return static_cast<DType>(of.dtype) == DType::f32 && (of.offset & 15) == 0;
+}
+
+// Elements [first, first + count) of w by one rule; four at a time where all are f32.
+template <Opcode kOpcode, typename C>
+TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, int64_t count) {
+  // Where the instruction has no m or v, w stands for it and is not written twice.
+  constexpr bool kHasV = kOpcode != Opcode::Sgd;
+  constexpr bool kHasM = kOpcode == Opcode::Adam || kOpcode == Opcode::Adamw;
+  const Node& node = task.node();
+  const Operand& w_of = node.operand(0);
+  const Operand& m_of = node.operand(kHasM ? 1 : 0);
+  const Operand& v_of = node.operand(kHasM ? 2 : kHasV ? 1 : 0);
+  const Operand& g_of = node.operand(1 + (kHasV ? 1 : 0) + (kHasM ? 1 : 0));
+  if constexpr (sizeof(C) == 4) {
+    if ((first & 3) == 0 && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) && in_fours(g_of)) {
+      auto* ws = reinterpret_cast<Fours*>(task.memory(w_of));
+      auto* ms = reinterpret_cast<Fours*>(task.memory(m_of));
+      auto* vs = reinterpret_cast<Fours*>(task.memory(v_of));
+      const auto* gs = reinterpret_cast<const Fours*>(task.memory(g_of));
+      const int64_t end = (first + count) / 4;
+      TREK_ROLLED
+      for (int64_t i = first / 4 + task.thread(); i < end; i += task.threads()) {
+        Fours w = ws[i];
+        const Fours g = gs[i];
+        Fours v{};
+        Fours m{};
+        if constexpr (kHasV) v = vs[i];
+        if constexpr (kHasM) m = ms[i];
+        TREK_UNROLLED
+        for (int e = 0; e < 4; ++e)
+          w.x[e] = next_weight<kOpcode, C>(with, w.x[e], m.x[e], v.x[e], g.x[e]);
+        ws[i] = w;
+        if constexpr (kHasV) vs[i] = v;
+        if constexpr (kHasM) ms[i] = m;
+      }
+      count = first + count - 4 * end;
+      first = 4 * end;
+    }
+  }
+  TREK_ROLLED
+  for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
+    C w = value_of<C>(task, w_of, i);
+    const C g = value_of<C>(task, g_of, i);
+    C v = kHasV ? value_of<C>(task, v_of, i) : C(0);
+    C m = kHasM ? value_of<C>(task, m_of, i) : C(0);
+    w = next_weight<kOpcode, C>(with, w, m, v, g);
+    give_value<C>(task, w_of, i, w);
+    if constexpr (kHasV) give_value<C>(task, v_of, i, v);
+    if constexpr (kHasM) give_value<C>(task, m_of, i, m);
+  }
+}
 
 }  // namespace train_detail
 
@@ -131,46 +181,18 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
     make_adam<C>(task, lr, third, fourth, real_of<C>(task.attribute(4)), weight_decay, step,
                  adam_with);
   }
-  const Rule<C> with = {opcode, lr, weight_decay, third, fourth, node.flag != 0, &adam_with};
-  const uint32_t gradient_at = node.operands - 1;
-  const Operand w_of = node.operand(0);
-  const Operand v_of = node.operand(gradient_at > 0 ? gradient_at - 1 : 0);
-  const Operand m_of = node.operand(gradient_at > 2 ? 1 : 0);
-  const Operand g_of = node.operand(gradient_at);
-  if constexpr (sizeof(C) == 4) {
-    // Four at a time where all are f32, and what is not a whole four as below.
-    const auto in_fours = [&](const Operand& of) {
-      return static_cast<DType>(of.dtype) == DType::f32 && (of.offset & 15) == 0;
-    };
-    if ((first & 3) == 0 && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) && in_fours(g_of)) {
-      const auto four = [&](const Operand& of, int64_t i) -> Fours& {
-        return *reinterpret_cast<Fours*>(task.memory(of) + 4 * i);
-      };
-      const int64_t whole = first + (count & ~int64_t{3});
-      for (int64_t i = first + 4 * int64_t{task.thread()}; i < whole;
-           i += 4 * int64_t{task.threads()}) {
-        Fours w = four(w_of, i);
-        const Fours g = four(g_of, i);
-        Fours v = gradient_at > 1 ? four(v_of, i) : w;
-        Fours m = gradient_at > 2 ? four(m_of, i) : w;
-        for (int e = 0; e < 4; ++e) w.x[e] = next_weight<C>(with, w.x[e], m.x[e], v.x[e], g.x[e]);
-        four(w_of, i) = w;
-        if (gradient_at > 1) four(v_of, i) = v;
-        if (gradient_at > 2) four(m_of, i) = m;
-      }
-      count -= whole - first;
-      first = whole;
-    }
-  }
-  for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
-    C w = value_of<C>(task, w_of, i);
-    const C g = value_of<C>(task, g_of, i);
-    C v = gradient_at > 1 ? value_of<C>(task, v_of, i) : C(0);
-    C m = gradient_at > 2 ? value_of<C>(task, m_of, i) : C(0);
-    w = next_weight<C>(with, w, m, v, g);
-    give_value<C>(task, w_of, i, w);
-    if (gradient_at > 1) give_value<C>(task, v_of, i, v);
-    if (gradient_at > 2) give_value<C>(task, m_of, i, m);
+  const Rule<C> with = {lr, weight_decay, third, fourth, node.flag != 0, &adam_with};
+  switch (opcode) {
+    case Opcode::Sgd:
+      return step_all<Opcode::Sgd>(task, with, first, count);
+    case Opcode::SgdMomentum:
+      return step_all<Opcode::SgdMomentum>(task, with, first, count);
+    case Opcode::Adam:
+      return step_all<Opcode::Adam>(task, with, first, count);
+    case Opcode::Adamw:
+      return step_all<Opcode::Adamw>(task, with, first, count);
+    default:
+      return step_all<Opcode::Rmsprop>(task, with, first, count);
   }
 }
 

@@ -261,28 +261,30 @@ class Place {
 };
 
 // A task of any kind, but quick ones. Everything is worked out anew, before the task and behind it, so that
-// neither the loop around it nor this keeps anything meanwhile.
-TREK_RESIDENT_CALL void perform_any() {
+// nothing is kept meanwhile; and it is in line, as units are called from here, because around a call whose callee
+// may return one thread after the other ptxas keeps a barrier of the warp, in local memory where all registers
+// are taken.
+TREK_RESIDENT void perform_any() {
   {
     Shared& shared = pipeline();
     Slot& slot = shared.slot[Place().number() % kSlots];
-    const Block block = block_of_units(shared);
-    const device::Environment environment = environment_of(shared, slot);
     if (slot.record.kind == Kind::task)
-      device::execute_unit(block, *slot.node, slot.record.first, slot.record.count, environment,
-                           &slot.fault);
+      device::execute_unit(block_of_units(shared), *slot.node, slot.record.first,
+                           slot.record.count, environment_of(shared, slot), &slot.fault);
     else
-      control(block, shared.launch, slot.record, *slot.node, environment, &shared.decisions,
-              &slot.fault);
+      control(block_of_units(shared), shared.launch, slot.record, *slot.node,
+              environment_of(shared, slot), &shared.decisions, &slot.fault);
   }
   Shared& shared = pipeline();
   const Slot& slot = shared.slot[Place().number() % kSlots];
-  if (!device::is_fault(slot.fault)) return;
-  if (slot.record.kind == Kind::task) device::describe(block_of_units(shared));
-  if (thread_number() == 0) {
-    report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
-    store_volatile(&shared.left, 1);
+  if (device::is_fault(slot.fault)) {
+    if (slot.record.kind == Kind::task) device::describe(block_of_units(shared));
+    if (thread_number() == 0) {
+      report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
+      store_volatile(&shared.left, 1);
+    }
   }
+  warp_sync();
 }
 
 // What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
