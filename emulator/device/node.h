@@ -165,7 +165,8 @@ struct Program {
   uint8_t dtype;  // of its value
   uint8_t
       flat;  // narrow: four elements from a multiple of four on are in line in all that it reads and writes
-  uint8_t unused[4];
+  uint8_t slow;  // narrow: a step is not is_simple()
+  uint8_t unused[3];
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {

@@ -346,6 +346,49 @@ TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& p
   }
 }
 
+// One element of a narrow program, by one thread: its value in the narrow form, from its main value.
+TREK_UNIT_CALL uint32_t run_one(Task task, const Program& program, uint32_t main, int64_t element) {
+  const Node& node = task.node();
+  const auto slot = [&](uint32_t of) -> uint32_t& {
+    return task.shared<Aliased<uint32_t>>(slot_at(task, of))[0];
+  };
+  const auto word = [&](Source source) {
+    if (source.kind == Source::slot) return slot(source.index);
+    return source.kind == Source::main ? main : static_cast<uint32_t>(task.scalar(source.index));
+  };
+  TREK_ROLLED
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Load& load = *node.load(program.first_load + l);
+    const Operand& from = node.operand(load.operand);
+    const int64_t at = from.map.kind == Map::same  ? element
+                       : from.map.kind == Map::one ? 0
+                                                   : place_of(node, from.map, element);
+    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype), at);
+  }
+  TREK_ROLLED
+  for (uint32_t s = 0; s < program.steps; ++s) {
+    const Step& step = *node.step(program.first_step + s);
+    slot(step.slot) = step_one(task, step, element, word);
+  }
+  return word(program.result);
+}
+
+// run_narrow() where there are few elements and long steps: a thread takes one after the other.
+TREK_UNIT_CALL void run_ones(Task task, const Errand& errand, const Program& program) {
+  TREK_ROLLED
+  for (uint32_t p = task.thread(); p < errand.count; p += task.threads()) {
+    auto& main = task.shared<Aliased<uint32_t>>(errand.at)[p];
+    const int64_t element = element_at(task.node(), errand.where, p);
+    const uint32_t bits = run_one(task, program, main, element);
+    if (errand.out == kToShared) {
+      main = bits;
+      continue;
+    }
+    const Operand& to = task.node().result(errand.out);
+    store32(task.memory(to), static_cast<DType>(to.dtype), element, bits);
+  }
+}
+
 // A value of a wide program at position p, which is element `element`.
 TREK_UNIT_CALL uint64_t wide_value(Task task, Source source, uint32_t main, int64_t element) {
   switch (source.kind) {
@@ -410,7 +453,9 @@ TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uin
   const Program& program =
       which < kDeliver ? task.node().fetch[which] : task.node().deliver[which - kDeliver];
   const program_detail::Errand errand{where, which, count, at, out};
-  if (program.narrow != 0)
+  if (program.narrow != 0 && program.slow != 0 && count <= 2 * task.threads())
+    program_detail::run_ones(task, errand, program);
+  else if (program.narrow != 0)
     program_detail::run_narrow(task, errand, program);
   else
     program_detail::run_wide(task, errand, program);
@@ -418,33 +463,10 @@ TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uin
 
 // Gives element `element` of result 0 by the narrow deliver program, from its main value. One thread; others
 // may do the same for other elements.
-TREK_UNIT_CALL void deliver_one(Task task, uint32_t main, int64_t element) {
-  using namespace program_detail;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node();
-  const Program& program = node.deliver[0];
-  const auto slot = [&](uint32_t of) -> uint32_t& {
-    return task.shared<Aliased<uint32_t>>(slot_at(task, of))[0];
-  };
-  const auto word = [&](Source source) {
-    if (source.kind == Source::slot) return slot(source.index);
-    return source.kind == Source::main ? main : static_cast<uint32_t>(task.scalar(source.index));
-  };
-  TREK_ROLLED
-  for (uint32_t l = 0; l < program.loads; ++l) {
-    const Load& load = *node.load(program.first_load + l);
-    const Operand& from = node.operand(load.operand);
-    const int64_t at = from.map.kind == Map::same  ? element
-                       : from.map.kind == Map::one ? 0
-                                                   : place_of(node, from.map, element);
-    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype), at);
-  }
-  TREK_ROLLED
-  for (uint32_t s = 0; s < program.steps; ++s) {
-    const Step& step = *node.step(program.first_step + s);
-    slot(step.slot) = step_one(task, step, element, word);
-  }
-  const Operand& to = node.result(0);
-  store32(task.memory(to), static_cast<DType>(to.dtype), element, word(program.result));
+TREK_UNIT void deliver_one(const Task& task, uint32_t main, int64_t element) {
+  const Operand& to = task.node().result(0);
+  const uint32_t bits = program_detail::run_one(task, task.node().deliver[0], main, element);
+  store32(task.memory(to), static_cast<DType>(to.dtype), element, bits);
 }
 
 TREK_UNIT Positions range_of(int64_t first) {

@@ -234,6 +234,7 @@ Program Record::program(const Draft& draft, bool narrow) {
     for (size_t i = 0; i < 3; ++i) step.inputs[i] = source(from.inputs[i]);
     for (size_t i = 0; i < 2; ++i) step.numbers[i] = source(from.numbers[i]);
     step.slot = static_cast<uint8_t>(slots[s]);
+    if (narrow && !is_simple(from.opcode, from.from, from.to)) to.slow = 1;
     steps_.push_back(step);
   }
   return to;

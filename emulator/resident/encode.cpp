@@ -169,14 +169,14 @@ void Encoder::encode_task(uint32_t index) {
   record.kind = node.decides != kNone ? Kind::decide : descriptor.kind;
   record.descriptor = descriptor.at;
   record.descriptor_size = descriptor.size;
-  record.reads = static_cast<uint16_t>(descriptor.reads.size());
+  record.reads = static_cast<uint8_t>(descriptor.reads.size());
   std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
   record.first = task.first;
   record.count = task.count;
   record.loop = innermost_loop(task.region);
   if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
   const auto waits = plan_.waits_of(task);
-  record.waits = static_cast<uint8_t>(waits.size());
+  record.waits = static_cast<uint16_t>(waits.size());
   record.more_waits = static_cast<uint32_t>(image_.waits.size());
   for (size_t i = 0; i < waits.size(); ++i) {
     const plan::Wait& from = waits[i];

@@ -42,7 +42,7 @@ enum class Entering : uint8_t {
 
 inline constexpr uint32_t kInlineWaits = 4;
 inline constexpr uint32_t kMaxSignals = 4;
-inline constexpr uint32_t kMaxWaits = 192;
+inline constexpr uint32_t kMaxWaits = UINT16_MAX;
 inline constexpr uint32_t kSlotWaits =
     32;  // that a slot has room for; the controller polls the others
 inline constexpr uint16_t kNoRegion = UINT16_MAX;
@@ -59,13 +59,14 @@ struct alignas(128) Record {
     uint64_t trips;      // of an `enter` that is_static
   };
   Kind kind = Kind::halt;
-  uint8_t waits = 0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint8_t signals = 0;  // counters to raise
+  uint8_t reads = 0;    // of a task: how many of `read` there are
   Entering entering = Entering::counted;
   uint32_t node = 0;             // in program order; of enter and leave the region's first
   uint32_t descriptor = 0;       // a device::Node in Launch::descriptors, in units of 16 bytes
   uint16_t descriptor_size = 0;  // in units of 16 bytes
-  uint16_t reads = 0;            // of a task: how many of `read` there are
+  uint16_t waits =
+      0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint16_t region = kNoRegion;
   uint16_t other = kNoRegion;
   uint16_t loop = kNoRegion;  // the innermost loop around a task
