@@ -1,6 +1,5 @@
 #include "emulator/plan/deal.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,14 +13,10 @@ class Dealer {
       : plan_(plan),
         processors_(static_cast<uint32_t>(plan.device.processors)),
         writer_(plan.buffers.size(), kNone),
-        places_(plan.nodes.size()) {}
+        first_(plan.nodes.size(), 0) {}
   void run();
 
  private:
-  struct Places {
-    uint32_t first = 0;
-    uint32_t count = 0;
-  };
   void deal(uint32_t index);
   uint32_t leader(uint32_t index) const;
   std::span<const Box> boxes(const Node& node) const {
@@ -32,20 +27,17 @@ class Dealer {
   uint32_t processors_;
   uint32_t next_ = 0;
   std::vector<uint32_t> writer_;  // per buffer: the last node that wrote it
-  std::vector<Places> places_;    // per node
+  std::vector<uint32_t> first_;   // per node: the place of its first tile
 };
 
-// The last of the nodes whose results a node reads that has as many tasks on as
-// many processors, or kNone.
+// The last of the nodes whose results a node reads that has as many tasks, or kNone.
 uint32_t Dealer::leader(uint32_t index) const {
   uint32_t found = kNone;
   for (const Box& box : boxes(plan_.nodes[index])) {
     const uint32_t writer = writer_[box.buffer];
     if (box.write || writer == kNone) continue;
     const Node& from = plan_.nodes[writer];
-    const bool alike =
-        from.tasks == plan_.nodes[index].tasks && places_[writer].count == places_[index].count;
-    if (from.unit == Unit::control || !alike) continue;
+    if (from.unit == Unit::control || from.tasks != plan_.nodes[index].tasks) continue;
     if (found == kNone || writer > found) found = writer;
   }
   return found;
@@ -58,17 +50,16 @@ void Dealer::deal(uint32_t index) {
     for (Task& task : tasks) task.processor = plan_.control();
     return;
   }
-  Places& mine = places_[index];
-  mine.count = std::min(node.share, node.tasks);
+  const bool everywhere = node.tasks >= processors_;
+  const uint32_t places = everywhere ? processors_ : processors_ - 1;
   const uint32_t leads = leader(index);
   if (leads != kNone)
-    mine.first = places_[leads].first;
-  else if (mine.count < processors_)
-    mine.first = std::exchange(next_, (next_ + mine.count) % (processors_ - 1));
-  // Places are processors 1, 2, ... and then the control processor, where there is one for each.
-  const uint32_t all = mine.count < processors_ ? processors_ - 1 : processors_;
+    first_[index] = first_[leads];
+  else if (!everywhere)
+    first_[index] = std::exchange(next_, (next_ + node.tasks) % places);
+  // Places are processors 1, 2, ... and then the control processor, where each has a tile.
   for (uint32_t i = 0; i < node.tasks; ++i)
-    tasks[i].processor = ((mine.first + i % mine.count) % all + 1) % processors_;
+    tasks[i].processor = ((first_[index] + i) % places + 1) % processors_;
 }
 
 void Dealer::run() {

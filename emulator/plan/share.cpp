@@ -56,11 +56,7 @@ double work_of(const Plan& plan, const Node& node) {
 class Levels {
  public:
   explicit Levels(Plan& plan)
-      : plan_(plan),
-        writer_(plan.buffers.size(), kNone),
-        like_(plan.nodes.size(), kNone),
-        written_(plan.buffers.size(), 0),
-        read_(plan.buffers.size(), 0) {}
+      : plan_(plan), written_(plan.buffers.size(), 0), read_(plan.buffers.size(), 0) {}
   void find(bool placed);
   void share();
 
@@ -71,11 +67,8 @@ class Levels {
   template <typename F>
   void each_write(const Node& node, F&& f) const;
   void share_out(uint32_t first, uint32_t end);
-  bool is_cut_alike(const Node& a, const Node& b) const;
 
   Plan& plan_;
-  std::vector<uint32_t> writer_;  // of a buffer, the last one
-  std::vector<uint32_t> like_;    // of a node, the one before it in its chain
   // Of a buffer: one above the level of its last writer, and of its readers since.
   std::vector<uint32_t> written_;
   std::vector<uint32_t> read_;
@@ -100,16 +93,6 @@ void Levels::each_write(const Node& node, F&& f) const {
       f(plan_.views[node.operands[i].index].buffer);
 }
 
-// Whether a task of one may need but the task of the same number of the other.
-bool Levels::is_cut_alike(const Node& a, const Node& b) const {
-  const auto elements = [&](const Node& node) {
-    if (node.unit == Unit::matrix || node.unit == Unit::control || node.results.empty())
-      return int64_t{-1};
-    return plan_.views[node.results[0]].type.elements();
-  };
-  return a.region == b.region && elements(a) >= 0 && elements(a) == elements(b);
-}
-
 // Nodes [first, end) of one region, between other regions.
 void Levels::share_out(uint32_t first, uint32_t end) {
   const uint32_t lowest = plan_.nodes[first].level;
@@ -125,8 +108,7 @@ void Levels::share_out(uint32_t first, uint32_t end) {
     Node& node = plan_.nodes[n];
     const double part = work[n - first] / of_level[node.level - lowest];
     const double processors = std::min(1.0, part * kMore) * plan_.device.processors;
-    node.share = like_[n] != kNone ? plan_.nodes[like_[n]].share
-                                   : std::max<uint32_t>(1, static_cast<uint32_t>(processors));
+    node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
   }
 }
 
@@ -169,14 +151,9 @@ void Levels::find(bool placed) {
     const auto after = [&](uint32_t level) { node.level = std::max(node.level, level); };
     each_read(node, [&](uint32_t buffer) { after(written_[buffer]); });
     each_write(node, [&](uint32_t buffer) { after(std::max(written_[buffer], read_[buffer])); });
-    each_read(node, [&](uint32_t buffer) {
-      const uint32_t from = writer_[buffer];
-      if (from != kNone && from >= first && is_cut_alike(plan_.nodes[from], node))
-        like_[n] = like_[n] == kNone ? from : std::max(like_[n], from);
-      read_[buffer] = std::max(read_[buffer], node.level + 1);
-    });
+    each_read(node,
+              [&](uint32_t buffer) { read_[buffer] = std::max(read_[buffer], node.level + 1); });
     each_write(node, [&](uint32_t buffer) {
-      writer_[buffer] = n;
       written_[buffer] = node.level + 1;
       read_[buffer] = 0;
     });

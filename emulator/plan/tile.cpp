@@ -108,7 +108,8 @@ void Tiler::note_pieces(const Node& node) {
   }
 }
 
-// One task for each of the node's processors: of more than a few chunks, several.
+// One task for each processor: of more than a few chunks, several. Nodes of equal size are cut alike, whatever
+// runs beside them.
 int64_t Tiler::chunk(int64_t elements) const {
   constexpr int64_t kMostChunks = 4;
   const Device& device = plan_.device;
@@ -116,7 +117,7 @@ int64_t Tiler::chunk(int64_t elements) const {
     const int64_t size = (elements + tasks - 1) / tasks;
     return (size + device.chunk - 1) / device.chunk;
   };
-  const int64_t wanted = std::clamp<int64_t>(chunks(plan_.nodes[index_].share), 1, kMostChunks);
+  const int64_t wanted = std::clamp<int64_t>(chunks(device.processors), 1, kMostChunks);
   const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
   return std::max(wanted, chunks(most)) * device.chunk;
 }
