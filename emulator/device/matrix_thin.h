@@ -59,6 +59,7 @@ struct Work {
   uint32_t sums;    // [block][row][column of the part] of float
   uint8_t piece;    // bytes of a copy: 16, 8 or 4; 2: elements one by one
   bool by_line;     // k are neighbours
+  bool early;       // a thread has one result or none, whose operands it has asked for at once
 };
 
 // Where in a part its elements are: by line [column][block][k], with kPiece after a block; else [k][column],
@@ -330,7 +331,21 @@ TREK_UNIT void multiply(const Task& task, const Work& work, uint32_t panel, uint
     multiply_blocks<kType, false, kRows, 2>(task, work, panel, columns);
 }
 
-// Element `element` of the result, from its main value, by the narrow deliver program.
+// What the narrow deliver program reads for an element of the result, to slots of this thread.
+TREK_UNIT void load_operands(const Task& task, int64_t element) {
+  using namespace program_detail;  // NOLINT(google-build-using-namespace)
+  const Node& node = task.node();
+  const Program& program = node.deliver[0];
+  TREK_ROLLED
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Load& load = *node.load(program.first_load + l);
+    const Operand& from = node.operand(load.operand);
+    task.shared<Aliased<uint32_t>>(slot_at(task, load.slot))[0] = load32(
+        task.memory(from), static_cast<DType>(from.dtype), place_here(node, from.map, element));
+  }
+}
+
+// The element from its main value, after load_operands().
 TREK_UNIT void deliver(const Task& task, uint32_t main, int64_t element) {
   using namespace program_detail;  // NOLINT(google-build-using-namespace)
   const Node& node = task.node();
@@ -342,13 +357,6 @@ TREK_UNIT void deliver(const Task& task, uint32_t main, int64_t element) {
     if (source.kind == Source::slot) return slot(source.index);
     return source.kind == Source::main ? main : static_cast<uint32_t>(task.scalar(source.index));
   };
-  TREK_ROLLED
-  for (uint32_t l = 0; l < program.loads; ++l) {
-    const Load& load = *node.load(program.first_load + l);
-    const Operand& from = node.operand(load.operand);
-    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype),
-                             place_here(node, from.map, element));
-  }
   TREK_ROLLED
   for (uint32_t s = 0; s < program.steps; ++s) {
     const Step& step = *node.step(program.first_step + s);
@@ -384,7 +392,14 @@ TREK_UNIT void deliver(const Task& task, uint32_t main, int64_t element) {
   store32(task.memory(to), static_cast<DType>(to.dtype), element, word(program.result));
 }
 
-// Adds the blocks of a part, in ascending order; `first` is the element of row 0 of the part.
+// Output i of a part of so many columns, whose first element of row 0 is `first`.
+TREK_UNIT int64_t output(const Task& task, const Work& work, uint32_t columns, int64_t first,
+                         uint32_t i) {
+  const uint32_t row = work.rows == 1 ? 0 : i / columns;
+  return first + row * task.node().matrix.n + (i - row * columns);
+}
+
+// Adds the blocks of a part, in ascending order.
 TREK_UNIT void finish(const Task& task, const Work& work, uint32_t columns, int64_t first) {
   const float* sums = task.shared<float>(work.sums);
   const uint32_t outputs = work.rows * columns;
@@ -401,8 +416,9 @@ TREK_UNIT void finish(const Task& task, const Work& work, uint32_t columns, int6
     }
     TREK_ROLLED
     for (; b < work.blocks; ++b) total = semantics::add(total, sums[b * outputs + i]);
-    const uint32_t row = work.rows == 1 ? 0 : i / columns;
-    deliver(task, bits_of(total), first + row * task.node().matrix.n + (i - row * columns));
+    const int64_t element = output(task, work, columns, first, i);
+    if (!work.early) load_operands(task, element);
+    deliver(task, bits_of(total), element);
   }
 }
 
@@ -413,6 +429,8 @@ TREK_UNIT void multiply_tile(const Task& task, const Work& work, const std::byte
   for (uint32_t part = 0; part < work.ahead || part == 0; ++part)
     ask<kElementBytes<kType>>(task, work, part);
   stage<kType>(task, work, left);
+  if (work.early && task.thread() < work.rows * work.columns)
+    load_operands(task, output(task, work, work.columns, first, task.thread()));
   uint32_t part = 0;
   TREK_ROLLED
   for (uint32_t column = 0; column < work.columns; column += work.part, ++part) {
@@ -440,7 +458,8 @@ TREK_UNIT_CALL void multiply_tile_thin(Task task, int64_t tile) {
   const Matrix& of = node.matrix;
   const auto type = static_cast<DType>(node.operand(0).dtype);
   const uint32_t bytes = size_of(type);
-  const int64_t batch = tile / of.across;
+  const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
+  const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
   const int64_t first = (tile - batch * of.across) * of.tile_columns;
   Work work{};
   work.by_line = of.b_k == 1;
@@ -451,14 +470,14 @@ TREK_UNIT_CALL void multiply_tile_thin(Task task, int64_t tile) {
       static_cast<uint32_t>(of.n - first < of.tile_columns ? of.n - first : of.tile_columns);
   work.pitch = static_cast<uint32_t>((work.by_line ? of.b_column : of.b_k) * bytes);
   work.right = task.memory(node.operand(1)) +
-               (place_of(node, of.b_batch, batch) * of.b_matrix + first * of.b_column) * bytes;
+               (place(of.b_batch) * of.b_matrix + first * of.b_column) * bytes;
   divide(work, bytes);
+  work.early = work.part >= work.columns && work.rows * work.columns <= task.threads();
   // Lines begin and end at multiples of a piece, parts and blocks do anyway.
   const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(work.right)) | work.pitch |
                        (work.by_line ? work.k : work.columns) * bytes;
   work.piece = odd % 16 == 0 ? 16 : odd % 8 == 0 ? 8 : odd % 4 == 0 ? 4 : 2;
-  const std::byte* left =
-      task.memory(node.operand(0)) + place_of(node, of.a_batch, batch) * of.a_matrix * bytes;
+  const std::byte* left = task.memory(node.operand(0)) + place(of.a_batch) * of.a_matrix * bytes;
   const int64_t element = batch * of.m * of.n + first;
   if (type == DType::f32)
     multiply_tile<DType::f32>(task, work, left, element);
