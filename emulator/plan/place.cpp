@@ -151,8 +151,10 @@ void place(Plan& plan) {
   const int64_t enough = plan.lower_bound + plan.lower_bound / 13 + plan.fixed_bytes / 1024;
   Packed packed;
   for (const int64_t most : {INT64_MAX, int64_t{256} << 10, int64_t{16} << 10, int64_t{0}}) {
-    packed = pack(most == 0 ? intervals : kept_longer(plan, intervals, most), plan.buffers.size(),
-                  plan.lower_bound);
+    const auto kept = most == 0 ? intervals : kept_longer(plan, intervals, most);
+    const int64_t bound = most_alive(kept, plan.nodes.size());
+    if (most != 0 && bound > enough) continue;
+    packed = pack(kept, plan.buffers.size(), bound);
     if (packed.bytes <= enough) break;
   }
   for (const Interval& interval : intervals)
