@@ -12,7 +12,7 @@ static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Produ
               static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor));
 static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin));
 static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
-              kThinDepth == plan::kThinDepth && kThinSums == plan::kThinSums);
+              kThinDepth == plan::kThinDepth);
 
 namespace {
 

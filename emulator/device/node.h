@@ -228,10 +228,9 @@ inline constexpr uint32_t kMaxTail = 5;
 
 inline constexpr uint32_t kPartRows = 128;
 
-// What a `thin` product has at most: rows, k, and sums of blocks of a task, which are rows × columns × blocks.
+// What a `thin` product has at most: rows and k.
 inline constexpr uint32_t kThinRows = 4;
 inline constexpr uint32_t kThinDepth = 4096;
-inline constexpr uint32_t kThinSums = 24000;
 // How an f32 product divides a part of its tile; see matrix_cut.h. In bytes, but for bits.
 struct CutSide {
   uint32_t step;        // in memory, from a row of its panels to the next; a row is a line or a k

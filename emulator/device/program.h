@@ -346,9 +346,23 @@ TREK_UNIT_CALL void run_narrow(Task task, const Errand& errand, const Program& p
   }
 }
 
-// One element of a narrow program, by one thread: its value in the narrow form, from its main value.
-TREK_UNIT_CALL uint32_t run_one(Task task, const Program& program, uint32_t main, int64_t element) {
+// What a narrow program reads for one element, to this thread's slots.
+TREK_UNIT_CALL void load_element(Task task, const Program& program, int64_t element) {
   const Node& node = task.node();
+  TREK_ROLLED
+  for (uint32_t l = 0; l < program.loads; ++l) {
+    const Load& load = *node.load(program.first_load + l);
+    const Operand& from = node.operand(load.operand);
+    const int64_t at = from.map.kind == Map::same  ? element
+                       : from.map.kind == Map::one ? 0
+                                                   : place_of(node, from.map, element);
+    task.shared<Aliased<uint32_t>>(slot_at(task, load.slot))[0] =
+        load32(task.memory(from), static_cast<DType>(from.dtype), at);
+  }
+}
+// Its value in the narrow form, from its main value and what load_element() has read.
+TREK_UNIT_CALL uint32_t step_element(Task task, const Program& program, uint32_t main,
+                                     int64_t element) {
   const auto slot = [&](uint32_t of) -> uint32_t& {
     return task.shared<Aliased<uint32_t>>(slot_at(task, of))[0];
   };
@@ -357,17 +371,8 @@ TREK_UNIT_CALL uint32_t run_one(Task task, const Program& program, uint32_t main
     return source.kind == Source::main ? main : static_cast<uint32_t>(task.scalar(source.index));
   };
   TREK_ROLLED
-  for (uint32_t l = 0; l < program.loads; ++l) {
-    const Load& load = *node.load(program.first_load + l);
-    const Operand& from = node.operand(load.operand);
-    const int64_t at = from.map.kind == Map::same  ? element
-                       : from.map.kind == Map::one ? 0
-                                                   : place_of(node, from.map, element);
-    slot(load.slot) = load32(task.memory(from), static_cast<DType>(from.dtype), at);
-  }
-  TREK_ROLLED
   for (uint32_t s = 0; s < program.steps; ++s) {
-    const Step& step = *node.step(program.first_step + s);
+    const Step& step = *task.node().step(program.first_step + s);
     slot(step.slot) = step_one(task, step, element, word);
   }
   return word(program.result);
@@ -379,7 +384,8 @@ TREK_UNIT_CALL void run_ones(Task task, const Errand& errand, const Program& pro
   for (uint32_t p = task.thread(); p < errand.count; p += task.threads()) {
     auto& main = task.shared<Aliased<uint32_t>>(errand.at)[p];
     const int64_t element = element_at(task.node(), errand.where, p);
-    const uint32_t bits = run_one(task, program, main, element);
+    load_element(task, program, element);
+    const uint32_t bits = step_element(task, program, main, element);
     if (errand.out == kToShared) {
       main = bits;
       continue;
@@ -462,11 +468,18 @@ TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uin
 }
 
 // Gives element `element` of result 0 by the narrow deliver program, from its main value. One thread; others
-// may do the same for other elements.
-TREK_UNIT void deliver_one(const Task& task, uint32_t main, int64_t element) {
+// may do the same for other elements. Before deliver_loaded() the thread must have loaded the element.
+TREK_UNIT void load_delivery(const Task& task, int64_t element) {
+  program_detail::load_element(task, task.node().deliver[0], element);
+}
+TREK_UNIT void deliver_loaded(const Task& task, uint32_t main, int64_t element) {
   const Operand& to = task.node().result(0);
-  const uint32_t bits = program_detail::run_one(task, task.node().deliver[0], main, element);
+  const uint32_t bits = program_detail::step_element(task, task.node().deliver[0], main, element);
   store32(task.memory(to), static_cast<DType>(to.dtype), element, bits);
+}
+TREK_UNIT void deliver_one(const Task& task, uint32_t main, int64_t element) {
+  load_delivery(task, element);
+  deliver_loaded(task, main, element);
 }
 
 TREK_UNIT Positions range_of(int64_t first) {

@@ -160,28 +160,23 @@ uint32_t Accesses::intern(uint32_t node, const std::vector<uint32_t>& tasks) {
   return static_cast<uint32_t>(sets_.size() - 1);
 }
 
-// Whether a box shares bytes with one of `earlier`; with `tasks`, whose.
-bool Accesses::touched(const Box& box, const Access& earlier, std::vector<uint32_t>* tasks) const {
+// Calls f(task) for the tasks of `earlier` that share bytes with a box, until f says false.
+template <typename F>
+void Accesses::each_touched(const Box& box, const Access& earlier, F&& f) const {
   const Piece* begin = pieces_.data() + earlier.first;
   const Piece* end = begin + earlier.count;
   const int64_t least = box.begin - earlier.longest;
   const Piece* at = std::lower_bound(begin, end, least, [&](const Piece& piece, int64_t place) {
     return plan_.boxes[piece.box].begin < place;
   });
-  bool found = false;
-  for (; at != end && plan_.boxes[at->box].begin < box.end(); ++at) {
-    if (!overlap(box, plan_.boxes[at->box])) continue;
-    if (tasks == nullptr) return true;
-    tasks->push_back(at->task);
-    found = true;
-  }
-  return found;
+  for (; at != end && plan_.boxes[at->box].begin < box.end(); ++at)
+    if (overlap(box, plan_.boxes[at->box]) && !f(at->task)) return;
 }
 
 void Accesses::relate(const Access& later, const Access& earlier, bool whole,
                       std::vector<Candidate>& out) {
   // Boxes that are equal touch the same: rows and columns of tiles read the same panels.
-  using Shape = std::array<int64_t, 4>;
+  using Shape = std::array<int64_t, 5>;
   std::map<Shape, uint32_t> memo;
   const bool distinct = later.write && !later.partial;  // nothing to remember
   const size_t begun = out.size();
@@ -192,12 +187,13 @@ void Accesses::relate(const Access& later, const Access& earlier, bool whole,
   for (uint32_t i = 0; i < later.count; ++i) {
     const Piece& piece = pieces_[later.first + i];
     const Box& box = plan_.boxes[piece.box];
+    const uint32_t processor = plan_.tasks[piece.task].processor;
     if (box.begin >= earlier.end || box.end() <= earlier.begin) continue;
     uint32_t once = kNone;
     uint32_t* found = &once;
     if (!distinct) {
-      const auto [at, is_new] =
-          memo.emplace(Shape{box.begin, box.row_bytes, box.rows, box.stride}, kNone);
+      const auto [at, is_new] = memo.emplace(
+          Shape{box.begin, box.row_bytes, box.rows, box.stride, whole ? processor : 0}, kNone);
       found = &at->second;
       if (!is_new) {
         if (*found != kNone) out.push_back({piece.task, *found});
@@ -206,9 +202,22 @@ void Accesses::relate(const Access& later, const Access& earlier, bool whole,
     }
     tasks.clear();
     const bool all = box.rows == 1 && box.begin <= earlier.begin && box.end() >= earlier.end;
-    if (whole || (all && earlier.count >= plan_.nodes[earlier.node].tasks)) {
-      if (all || touched(box, earlier, nullptr)) *found = whole_node(earlier.node);
-    } else if (touched(box, earlier, &tasks)) {
+    if (whole) {
+      // What its own processor did before, a task need not wait for.
+      each_touched(box, earlier, [&](uint32_t task) {
+        if (plan_.tasks[task].processor == processor) return true;
+        *found = whole_node(earlier.node);
+        return false;
+      });
+    } else if (all && earlier.count >= plan_.nodes[earlier.node].tasks) {
+      *found = whole_node(earlier.node);
+    } else {
+      each_touched(box, earlier, [&](uint32_t task) {
+        tasks.push_back(task);
+        return true;
+      });
+    }
+    if (!tasks.empty()) {
       std::sort(tasks.begin(), tasks.end());
       tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
       last = *found = last != kNone && is_same(last, tasks) ? last : intern(earlier.node, tasks);

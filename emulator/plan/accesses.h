@@ -84,7 +84,8 @@ class Accesses {
  private:
   void add_node(uint32_t node);
   void finish(Access& access);
-  bool touched(const Box& box, const Access& earlier, std::vector<uint32_t>* tasks) const;
+  template <typename F>
+  void each_touched(const Box& box, const Access& earlier, F&& f) const;
   bool is_same(uint32_t index, const std::vector<uint32_t>& tasks) const;
   uint32_t intern(uint32_t node, const std::vector<uint32_t>& tasks);
 

@@ -109,7 +109,8 @@ namespace {
 // What a product takes with such tiles, in cycles of a processor with 128 multipliers and eight warps. A
 // small tile has 4 x 4 outputs a lane, and its lanes wait for shared memory half of the time; warps that
 // its outputs do not need take blocks of 64 k.
-double estimate(const Device& device, const MatrixTiles& tiles, const MatrixShape& shape) {
+double estimate(const Device& device, int64_t share, const MatrixTiles& tiles,
+                const MatrixShape& shape) {
   const double blocks = std::ceil(static_cast<double>(shape.k) / 64);
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   const bool large = tiles.rows * tiles.columns >= 2 * device.matrix_rows * device.matrix_columns;
@@ -117,12 +118,12 @@ double estimate(const Device& device, const MatrixTiles& tiles, const MatrixShap
   const double jobs = blocks * std::ceil(outputs / of_warp);
   const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2);  // cycles of a job
   const double task = std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
-  return std::ceil(static_cast<double>(tiles.count) / device.processors) * task;
+  return std::ceil(static_cast<double>(tiles.count) / static_cast<double>(share)) * task;
 }
 
 }  // namespace
 
-MatrixTiles ordered_tiles(const Device& device, const MatrixShape& shape) {
+MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape) {
   // From a quarter to four times the device's own tile, the one that is done first.
   MatrixTiles tiles;
   double least = 0;
@@ -134,7 +135,7 @@ MatrixTiles ordered_tiles(const Device& device, const MatrixShape& shape) {
     candidate.columns = std::max<int64_t>(
         1, static_cast<int64_t>(static_cast<double>(device.matrix_columns) * columns));
     count_tiles(candidate, shape);
-    const double cycles = estimate(device, candidate, shape);
+    const double cycles = estimate(device, share, candidate, shape);
     if (tiles.count != 0 && cycles >= least) continue;
     least = cycles;
     tiles = candidate;

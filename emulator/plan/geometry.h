@@ -68,10 +68,9 @@ enum class Product : uint8_t {
 };
 std::string_view name(Product product);
 inline constexpr int64_t kPartRows = 128;
-// What a `thin` product has at most: rows, k, and sums of blocks of 64 k of a tile.
+// What a `thin` product has at most: rows and k.
 inline constexpr int64_t kThinRows = 4;
 inline constexpr int64_t kThinDepth = 4096;
-inline constexpr int64_t kThinSums = 24000;
 // Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
 // numerics; the rest is ordered.
 Product product_of(const Plan& plan, const Node& node);
@@ -87,7 +86,7 @@ struct MatrixTiles {
   int64_t part_columns = 0;  // of a product that is not ordered
 };
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape);
-MatrixTiles ordered_tiles(const Device& device, const MatrixShape& shape);
+MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape);
 MatrixTiles matrix_tiles(const Plan& plan, const Node& node);
 
 // One tile: of batch `batch`, the rows [row, row + rows) and columns [column, column + columns).

@@ -5,12 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/deal.h"
 #include "emulator/plan/depend.h"
 #include "emulator/plan/flow.h"
 #include "emulator/plan/fuse.h"
 #include "emulator/plan/long_reduction.h"
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
+#include "emulator/plan/share.h"
 #include "emulator/plan/split.h"
 #include "emulator/plan/tile.h"
 
@@ -33,9 +35,12 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   lower(module, *flow, fusion, plan);
   plan.fusion = std::move(fusion.notes);
   split_long_reductions(plan);
+  find_levels(plan);
   place(plan);
+  share(plan);
   if (plan.arena_bytes > device.memory_bytes) return out_of_memory(plan, plan.arena_bytes);
   tile(plan);
+  deal(plan);
   depend(plan);
   return plan;
 }

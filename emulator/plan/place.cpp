@@ -86,6 +86,50 @@ std::vector<Before> orders() {
   };
 }
 
+struct Packed {
+  int64_t bytes = 0;
+  std::vector<int64_t> offsets;  // per buffer
+};
+
+Packed pack(std::vector<Interval> intervals, size_t buffers, int64_t lower_bound) {
+  Packed best;
+  bool in_time = true;
+  for (const Before& before : orders()) {
+    std::sort(intervals.begin(), intervals.end(), [&](const Interval& a, const Interval& b) {
+      if (before(a, b) != before(b, a)) return before(a, b);
+      return a.buffer < b.buffer;
+    });
+    std::vector<int64_t> offsets(buffers, 0);
+    const int64_t size = best_fit(intervals, in_time, offsets);
+    if (best.offsets.empty() || size < best.bytes) best = {size, std::move(offsets)};
+    if (best.bytes == lower_bound || intervals.size() > kManyIntervals) break;
+    in_time = false;
+  }
+  return best;
+}
+
+// Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
+// to read. So a register of at most `most` bytes keeps its place until the last node has come that is no
+// more than kLevelsKept above its own last one.
+constexpr uint32_t kLevelsKept = 2;
+
+std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most) {
+  std::vector<uint32_t> last;  // by level: the last node that is no higher
+  for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
+    const uint32_t level = plan.nodes[n].level;
+    if (level >= last.size()) last.resize(level + 1, 0);
+    last[level] = n;
+  }
+  for (size_t level = 1; level < last.size(); ++level)
+    last[level] = std::max(last[level], last[level - 1]);
+  for (Interval& interval : intervals) {
+    if (interval.bytes > most) continue;
+    const size_t level = size_t{plan.nodes[interval.last].level} + kLevelsKept;
+    interval.last = std::max(interval.last, last[std::min(level, last.size() - 1)]);
+  }
+  return intervals;
+}
+
 }  // namespace
 
 void place(Plan& plan) {
@@ -103,24 +147,19 @@ void place(Plan& plan) {
   }
   plan.fixed_bytes = aligned(fixed, kAlignment);
   plan.lower_bound = most_alive(intervals, plan.nodes.size());
-  std::vector<int64_t> best;
-  bool in_time = true;
-  for (const Before& before : orders()) {
-    std::sort(intervals.begin(), intervals.end(), [&](const Interval& a, const Interval& b) {
-      if (before(a, b) != before(b, a)) return before(a, b);
-      return a.buffer < b.buffer;
-    });
-    std::vector<int64_t> offsets(plan.buffers.size(), 0);
-    const int64_t size = best_fit(intervals, in_time, offsets);
-    if (best.empty() || size < plan.peak_bytes) {
-      plan.peak_bytes = size;
-      best = std::move(offsets);
-    }
-    if (plan.peak_bytes == plan.lower_bound || intervals.size() > kManyIntervals) break;
-    in_time = false;
+  // What may be spent on it: little of what is alive, or next to nothing of all.
+  const int64_t enough = plan.lower_bound + plan.lower_bound / 13 + plan.fixed_bytes / 1024;
+  Packed packed;
+  for (const int64_t most : {INT64_MAX, int64_t{256} << 10, int64_t{16} << 10, int64_t{0}}) {
+    const auto kept = most == 0 ? intervals : kept_longer(plan, intervals, most);
+    const int64_t bound = most_alive(kept, plan.nodes.size());
+    if (most != 0 && bound > enough) continue;
+    packed = pack(kept, plan.buffers.size(), bound);
+    if (packed.bytes <= enough) break;
   }
   for (const Interval& interval : intervals)
-    plan.buffers[interval.buffer].offset = plan.fixed_bytes + best[interval.buffer];
+    plan.buffers[interval.buffer].offset = plan.fixed_bytes + packed.offsets[interval.buffer];
+  plan.peak_bytes = packed.bytes;
   plan.arena_bytes = plan.fixed_bytes + plan.peak_bytes;
 }
 

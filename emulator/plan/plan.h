@@ -38,7 +38,7 @@ struct Device {
   int64_t shared_bytes = int64_t{227} * 1024;  // of one processor
   int64_t matrix_rows = 64;                    // a tile of a matrix product
   int64_t matrix_columns = 64;
-  int64_t chunk = 4096;  // elements of a pointwise tile
+  int64_t chunk = 1024;  // elements of a pointwise tile, or a few times as many
   int tasks_per_processor =
       8;  // tiles grow until a node has no more tasks than this times processors
   int64_t memory_bytes = int64_t{1} << 40;
@@ -143,6 +143,8 @@ struct Node {
   uint32_t first_task = 0;
   uint32_t tasks = 0;
   uint32_t decides = kNone;  // the region whose trips this control node decides
+  uint32_t level = 0;        // see share.h
+  uint32_t share = 0;        // processors that its tiles are for
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
 };

@@ -103,8 +103,10 @@ void print_summary(Out out, const Plan& plan) {
   fmt::format_to(out, "plan for {}: {} processors, {} KiB of shared memory each{}\n",
                  plan.device.name, plan.device.processors, plan.device.shared_bytes / 1024,
                  plan.fast ? "; fast numerics" : "");
-  fmt::format_to(out, "  {} nodes, {} tasks, at most {} of one processor\n", plan.nodes.size(),
-                 plan.tasks.size(), all.busiest);
+  fmt::format_to(out,
+                 "  {} nodes, {} tasks, at most {} of one processor; the longest chain is {} tasks "
+                 "with {} hops\n",
+                 plan.nodes.size(), plan.tasks.size(), all.busiest, all.longest, all.hops);
   fmt::format_to(out,
                  "  {} waits ({} on a first trip only, {} for the trip before) on {} counters with "
                  "{} signals\n",

@@ -30,6 +30,10 @@ struct Statistics {
   uint64_t most_waits = 0;    // of a task
   uint64_t most_signals = 0;
   uint64_t busiest = 0;  // tasks of the processor that has most
+  // The longest chain of tasks of which each waits for the one before or stands behind it in a queue, where
+  // regions are executed once; and how often the chain goes from one processor to another.
+  uint64_t longest = 0;
+  uint64_t hops = 0;
 };
 Statistics statistics(const Plan& plan);
 

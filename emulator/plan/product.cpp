@@ -25,6 +25,8 @@ std::string_view name(Product product) {
 
 namespace {
 
+constexpr int64_t kThinWhole = int64_t{20} * 1024;  // bytes of a matrix that is one task
+
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
 }  // namespace
@@ -54,23 +56,22 @@ constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
 
-double estimate(const Device& device, const MatrixTiles& tiles, const MatrixShape& shape,
-                double step) {
+double estimate(int64_t share, const MatrixTiles& tiles, const MatrixShape& shape, double step) {
   const auto steps = static_cast<double>(parts_of(shape.k, 64));
   const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
                                          parts_of(tiles.columns, tiles.part_columns));
   // Lines of both operands that processors work on at a time: tasks are dealt row by row.
-  const int64_t columns = std::min<int64_t>(tiles.across, device.processors);
-  const int64_t rows = std::min(tiles.down, parts_of(device.processors, tiles.across));
+  const int64_t columns = std::min(tiles.across, share);
+  const int64_t rows = std::min(tiles.down, parts_of(share, tiles.across));
   const auto bytes = static_cast<double>(128 * (columns * tiles.part_columns + rows * kPartRows));
   const double memory = bytes / kMemory;
   const double part = steps * (std::max(step, memory) + memory / 8) +
                       kResults * static_cast<double>(tiles.part_columns);
-  const auto turns = static_cast<double>(parts_of(tiles.count, device.processors));
+  const auto turns = static_cast<double>(parts_of(tiles.count, share));
   return turns * (parts * part + kTask);
 }
 
-MatrixTiles tensor_tiles(const Device& device, const MatrixShape& shape) {
+MatrixTiles tensor_tiles(const Device& device, int64_t share, const MatrixShape& shape) {
   const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
   MatrixTiles best;
   double least = 0;
@@ -87,7 +88,7 @@ MatrixTiles tensor_tiles(const Device& device, const MatrixShape& shape) {
         const bool needless =
             (down > 1 && 2 * shape.m <= tiles.rows) || (across > 1 && 2 * shape.n <= tiles.columns);
         if (needless || tiles.count > std::max(most, shape.batches)) continue;
-        const double cycles = estimate(device, tiles, shape, width.step);
+        const double cycles = estimate(share, tiles, shape, width.step);
         if (best.count != 0 && cycles >= least) continue;
         best = tiles;
         least = cycles;
@@ -105,15 +106,16 @@ MatrixTiles tensor_tiles(const Device& device, const MatrixShape& shape) {
   return best;
 }
 
-// Columns that give every processor its share, in steps of what a memory transaction brings.
-MatrixTiles thin_tiles(const Device& device, const MatrixShape& shape) {
-  constexpr int64_t kStep = 8;
-  const int64_t most =
-      std::max<int64_t>(kStep, kThinSums / (shape.m * parts_of(shape.k, 64)) / kStep * kStep);
-  const int64_t share = parts_of(shape.n * shape.batches, device.processors);
+// Columns that give every processor of the node's share its own, in steps of a copy of 16 bytes and no fewer
+// than memory brings at a time, a sector of 32. A matrix of few bytes is one task, because what reads its
+// product then stays with it.
+MatrixTiles thin_tiles(int64_t share, const MatrixShape& shape, int64_t element) {
+  const int64_t step = shape.tb ? 4 : 16 / element;
+  const bool small = shape.n * shape.k * element <= kThinWhole;
+  const int64_t wanted = small ? shape.n : parts_of(shape.n * shape.batches, share);
   MatrixTiles tiles;
   tiles.rows = shape.m;
-  tiles.columns = std::min(most, parts_of(share, kStep) * kStep);
+  tiles.columns = std::max(2 * step, parts_of(wanted, step) * step);
   count_tiles(tiles, shape);
   return tiles;
 }
@@ -122,15 +124,16 @@ MatrixTiles thin_tiles(const Device& device, const MatrixShape& shape) {
 
 MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
   const MatrixShape shape = matrix_shape(node);
+  const int64_t share = node.share;
   switch (product_of(plan, node)) {
     case Product::ordered:
       break;
     case Product::tensor:
-      return tensor_tiles(plan.device, shape);
+      return tensor_tiles(plan.device, share, shape);
     case Product::thin:
-      return thin_tiles(plan.device, shape);
+      return thin_tiles(share, shape, isa::byte_size(node.operand_types[1].dtype));
   }
-  return ordered_tiles(plan.device, shape);
+  return ordered_tiles(plan.device, share, shape);
 }
 
 }  // namespace trek::plan

@@ -16,11 +16,6 @@ void Tiler::start(const Node& node, int64_t first, int64_t count) {
   task.region = node.region;
   task.first = first;
   task.count = count;
-  const uint32_t of_node = static_cast<uint32_t>(plan_.tasks.size()) - node.first_task;
-  // The control processor's turn comes last: it has scalars and decisions to do besides.
-  task.processor = node.unit == Unit::control
-                       ? plan_.control()
-                       : (of_node + 1) % static_cast<uint32_t>(plan_.device.processors);
   task.first_box = static_cast<uint32_t>(plan_.boxes.size());
   plan_.tasks.push_back(task);
 }
@@ -87,17 +82,52 @@ void Tiler::read_programs(const Node& node, const Box& like_main, const Type& ma
     inputs(node.chain, plan_.views[node.results[0]].type.shape, like_result);
 }
 
+// What reads the products of a batch is cut as they are, so that a head of attention stays where it is: the
+// elements of a task of one of them, 0 where the node reads none.
+int64_t Tiler::piece(const Node& node, int64_t elements) const {
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    if (node.operands[i].kind != Operand::Kind::view) continue;
+    const int64_t of_batch = pieces_[plan_.views[node.operands[i].index].buffer];
+    if (of_batch != 0 && node.operand_types[i].elements() == elements) return of_batch;
+  }
+  return 0;
+}
+
+void Tiler::note_pieces(const Node& node) {
+  for (uint32_t result : node.results) {
+    const View& view = plan_.views[result];
+    int64_t& of_batch = pieces_[view.buffer];
+    of_batch = 0;
+    if (node.tasks < 2 || node.tasks > static_cast<uint32_t>(plan_.device.processors)) continue;
+    const int64_t elements = view.type.elements();
+    const bool by_batch = node.unit == Unit::matrix
+                              ? node.tasks == matrix_shape(node).batches
+                              : node.unit != Unit::move && !node.operand_types.empty() &&
+                                    piece(node, node.operand_types[0].elements()) != 0;
+    if (by_batch && elements % node.tasks == 0) of_batch = elements / node.tasks;
+  }
+}
+
+// One task for each processor: of more than a few chunks, several. Nodes of equal size are cut alike, whatever
+// runs beside them.
 int64_t Tiler::chunk(int64_t elements) const {
-  const int64_t most = int64_t{plan_.device.processors} * plan_.device.tasks_per_processor;
-  const int64_t share = (elements + most - 1) / most;
-  return share <= plan_.device.chunk ? plan_.device.chunk : (share + 1023) / 1024 * 1024;
+  constexpr int64_t kMostChunks = 4;
+  const Device& device = plan_.device;
+  const auto chunks = [&](int64_t tasks) {  // of one of so many tasks
+    const int64_t size = (elements + tasks - 1) / tasks;
+    return (size + device.chunk - 1) / device.chunk;
+  };
+  const int64_t wanted = std::clamp<int64_t>(chunks(device.processors), 1, kMostChunks);
+  const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
+  return std::max(wanted, chunks(most)) * device.chunk;
 }
 
 void Tiler::elements(Node& node) {
   const bool in_place = node.unit == Unit::optimizer;
   const Type type = in_place ? node.operand_types[0] : plan_.views[node.results[0]].type;
   const isa::OpInfo& op = isa::info(node.opcode);
-  const int64_t size = chunk(type.elements());
+  const int64_t of_batch = piece(node, type.elements());
+  const int64_t size = of_batch != 0 ? of_batch : chunk(type.elements());
   // Reads element i for its element i: everything but the moves, and a reshape.
   const bool moves = node.unit == Unit::move && node.opcode != Opcode::Reshape;
   // An instruction that may trap looks at its operands even where it gives nothing.
@@ -186,6 +216,7 @@ void Tiler::run() {
         break;
     }
     node.tasks = static_cast<uint32_t>(plan_.tasks.size()) - node.first_task;
+    note_pieces(node);
     // A node that could not be cut as its rule says is one task.
     if (node.tiling == Tiling::lines && node.tasks == 1) node.tiling = Tiling::whole;
   }

@@ -41,7 +41,9 @@ void Tiler::lines(Node& node) {
   const Lines lines = lines_of(main.shape, axes_of(plan_, node));
   if (lines.lines == 0) return;
   if (lines.n == 0) return whole(node);
-  const int64_t share = std::max<int64_t>(1, chunk(main.elements()) / lines.n);
+  const int64_t of_batch = lines.inner == 1 ? piece(node, main.elements()) : 0;
+  const int64_t size = of_batch % lines.n == 0 && of_batch != 0 ? of_batch : chunk(main.elements());
+  const int64_t share = std::max<int64_t>(1, size / lines.n);
   if (!lines.adjacent) return scattered_lines(node, lines, share);
   const int64_t wanted = std::max(share, std::min(lines.inner, kColumns));
   each_tile(lines, wanted, [&](int64_t first, int64_t count) {

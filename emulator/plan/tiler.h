@@ -8,7 +8,7 @@ namespace trek::plan {
 
 class Tiler {
  public:
-  explicit Tiler(Plan& plan) : plan_(plan) {}
+  explicit Tiler(Plan& plan) : plan_(plan), pieces_(plan.buffers.size(), 0) {}
   void run();
 
  private:
@@ -29,9 +29,13 @@ class Tiler {
   void matrix_operand(Operand operand, const isa::Type& type, const MatrixShape& shape,
                       int64_t batch, int64_t row, int64_t rows, int64_t column, int64_t columns);
   int64_t chunk(int64_t elements) const;
+  int64_t piece(const Node& node, int64_t elements) const;
+  void note_pieces(const Node& node);
 
   Plan& plan_;
   uint32_t index_ = 0;  // of the node being cut
+  // Of a buffer whose last writer was cut by the matrices of a batch, the elements of each; else 0.
+  std::vector<int64_t> pieces_;
 };
 
 // Neighbouring lines that lie side by side are cut into no fewer than these, to be read together.

@@ -46,6 +46,8 @@ class Queue {
   TREK_RESIDENT const Record& at(uint32_t i) {
     const uint32_t chunk = i / kChunk;
     if (chunk != chunk_) {
+      // At a back-edge what was wanted ahead may be on its way to the same place, and must not come last.
+      fetched();
       want(chunk);
       fetched();
       chunk_ = chunk;

@@ -73,7 +73,7 @@ TEST_CASE("at a load a large plan is checked for all but order, a small one for 
 
   std::string text =
       ".state @x f32[400,4]\n.state @y f32[400,4]\n.func main() {\n  loop $i = 0 until 2 {\n";
-  for (int i = 0; i < 300; ++i) text += "    @y = softmax @x\n    @x = cumsum @y, axis=0\n";
+  for (int i = 0; i < 420; ++i) text += "    @y = softmax @x\n    @x = cumsum @y, axis=0\n";
   const Plan large = linked(assembled(text + "  }\n}\n"), small_device(70));
   REQUIRE(large.tasks.size() > kMostTasksOrderedAtLoad);
   CHECK(check_plan_at_load(large).empty());

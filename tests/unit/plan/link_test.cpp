@@ -1,4 +1,7 @@
 // A plan computes what its module says, whatever the device, the order and the fusion.
+#include <set>
+#include <string_view>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -41,7 +44,113 @@ void expect_same_everywhere(const isa::Module& module) {
     }
 }
 
+// The processors that have tiles of the node whose result is `name`.
+std::set<uint32_t> processors_of(const Plan& plan, std::string_view name) {
+  std::set<uint32_t> found;
+  for (const Task& task : plan.tasks)
+    for (const uint32_t result : plan.nodes[task.node].results)
+      if (plan.buffers[plan.view(result).buffer].name == name) found.insert(task.processor);
+  REQUIRE(!found.empty());
+  return found;
+}
+
 }  // namespace
+
+TEST_CASE("products that do not need each other stand on processors of their own") {
+  const Plan plan = linked(assembled(R"(
+.state @h f32[1,64]
+.state @a f32[64,512]
+.state @b f32[64,512]
+.output @x f32[1,512]
+.output @y f32[1,512]
+.func main() {
+  @x = matmul @h, @a
+  @y = matmul @h, @b
+}
+)"),
+                           *find_device("h200"));
+  const std::set<uint32_t> x = processors_of(plan, "@x");
+  const std::set<uint32_t> y = processors_of(plan, "@y");
+  CHECK(x.size() + y.size() > 40);
+  for (const uint32_t processor : x) CHECK(!y.contains(processor));
+}
+
+TEST_CASE("a product that runs alone has nearly all processors") {
+  const Plan plan = linked(assembled(R"(
+.state @h f32[1,1024]
+.state @a f32[1024,1024]
+.output @y f32[1,1024]
+.func main() {
+  @y = matmul @h, @a
+}
+)"),
+                           *find_device("h200"));
+  CHECK(processors_of(plan, "@y").size() >= 120);
+}
+
+TEST_CASE("heads of attention stay on their processors from scores to values") {
+  const Plan plan = linked(assembled(R"(
+.state @q bf16[12,1,64]
+.state @k bf16[12,64,64]
+.state @v bf16[12,64,64]
+.output @y bf16[12,1,64]
+.func main() {
+  %scores = matmul @q, @k, tb, to=f32
+  %shares = softmax %scores
+  %narrow = cast %shares, to=bf16
+  @y = matmul %narrow, @v
+}
+)"),
+                           *find_device("h200"));
+  CHECK(plan.tasks.size() == 36);
+  CHECK(plan.waits.empty());
+  CHECK(processors_of(plan, "@y").size() == 12);
+}
+
+TEST_CASE("a chain of single tasks stays on one processor, and a slice beside it has its own") {
+  const Plan plan = linked(assembled(R"(
+.state @x f32[1,256]
+.state @other f32[4,256]
+.output @y f32[1,256]
+.output @part f32[1,256]
+.func main() {
+  %mean    = mean @x, axis=1, keep
+  %centred = sub @x, %mean
+  %square  = sum %centred, axis=1, keep
+  @y       = mul %centred, %square
+  @part    = slice @other, at=[2,0], size=[1,256]
+}
+)"),
+                           *find_device("h200"));
+  CHECK(plan.waits.empty());
+  CHECK(processors_of(plan, "@y").size() == 1);
+  CHECK(processors_of(plan, "@y") == processors_of(plan, "%mean"));
+  CHECK(processors_of(plan, "@part") != processors_of(plan, "@y"));
+}
+
+TEST_CASE("registers of nodes that can run together do not take each other's places") {
+  const Plan plan = linked(assembled(R"(
+.state @h f32[1,64]
+.state @a f32[64,512]
+.state @large f32[4096,512]
+.output @x f32[1,512]
+.output @y f32[1,512]
+.func main() {
+  %from = slice @large, at=[0,0], size=[1,512]
+  @x = matmul @h, @a, bias=%from
+  %to = slice @large, at=[1,0], size=[1,512]
+  @y = matmul @h, @a, bias=%to
+}
+)"),
+                           *find_device("h200"));
+  const auto offset = [&](std::string_view name) {
+    for (const Buffer& buffer : plan.buffers)
+      if (buffer.name == name) return buffer.offset;
+    FAIL("no buffer " << name);
+    return int64_t{0};
+  };
+  CHECK(offset("%from") != offset("%to"));
+}
 
 TEST_CASE("a training loop gives the same bits on every device, in every order, fused or not") {
   expect_same_everywhere(assembled(kTraining));

@@ -1,0 +1,78 @@
+#include "emulator/plan/deal.h"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace trek::plan {
+namespace {
+
+class Dealer {
+ public:
+  explicit Dealer(Plan& plan)
+      : plan_(plan),
+        processors_(static_cast<uint32_t>(plan.device.processors)),
+        writer_(plan.buffers.size(), kNone),
+        first_(plan.nodes.size(), 0) {}
+  void run();
+
+ private:
+  void deal(uint32_t index);
+  uint32_t leader(uint32_t index) const;
+  std::span<const Box> boxes(const Node& node) const {
+    return plan_.boxes_of(plan_.tasks[node.first_task]);
+  }
+
+  Plan& plan_;
+  uint32_t processors_;
+  uint32_t next_ = 0;
+  std::vector<uint32_t> writer_;  // per buffer: the last node that wrote it
+  std::vector<uint32_t> first_;   // per node: the place of its first tile
+};
+
+// The last of the nodes whose results a node reads that has as many tasks, or kNone.
+uint32_t Dealer::leader(uint32_t index) const {
+  uint32_t found = kNone;
+  for (const Box& box : boxes(plan_.nodes[index])) {
+    const uint32_t writer = writer_[box.buffer];
+    if (box.write || writer == kNone) continue;
+    const Node& from = plan_.nodes[writer];
+    if (from.unit == Unit::control || from.tasks != plan_.nodes[index].tasks) continue;
+    if (found == kNone || writer > found) found = writer;
+  }
+  return found;
+}
+
+void Dealer::deal(uint32_t index) {
+  const Node& node = plan_.nodes[index];
+  const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
+  if (node.unit == Unit::control) {
+    for (Task& task : tasks) task.processor = plan_.control();
+    return;
+  }
+  const bool everywhere = node.tasks >= processors_;
+  const uint32_t places = everywhere ? processors_ : processors_ - 1;
+  const uint32_t leads = leader(index);
+  if (leads != kNone)
+    first_[index] = first_[leads];
+  else if (!everywhere)
+    first_[index] = std::exchange(next_, (next_ + node.tasks) % places);
+  // Places are processors 1, 2, ... and then the control processor, where each has a tile.
+  for (uint32_t i = 0; i < node.tasks; ++i)
+    tasks[i].processor = ((first_[index] + i) % places + 1) % processors_;
+}
+
+void Dealer::run() {
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+    if (plan_.nodes[n].tasks == 0) continue;
+    deal(n);
+    for (const Box& box : boxes(plan_.nodes[n]))
+      if (box.write) writer_[box.buffer] = n;
+  }
+}
+
+}  // namespace
+
+void deal(Plan& plan) { Dealer(plan).run(); }
+
+}  // namespace trek::plan

@@ -1,0 +1,177 @@
+#include "emulator/plan/share.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "emulator/plan/geometry.h"
+
+namespace trek::plan {
+namespace {
+
+constexpr uint32_t kLevelsBehind = 4;
+
+// What an H200's processor does in a cycle: multiplications of f32, those of tensor cores in small tiles,
+// bytes through a unit, steps of pointwise programs. Guesses; only their proportions matter.
+constexpr double kMultiplications = 64;
+constexpr double kByTensorCores = 700;
+constexpr double kBytes = 12;
+constexpr double kSteps = 48;
+constexpr double kTask = 1000;  // cycles that a task takes besides
+// A node may have a little more than its part, so that it is not just short of one processor for a tile.
+constexpr double kMore = 17.0 / 16;
+
+double bytes_of(const isa::Type& type) { return static_cast<double>(type.bytes()); }
+
+// What a node has to do, in cycles of one processor.
+double work_of(const Plan& plan, const Node& node) {
+  if (node.unit == Unit::control) return kTask;
+  double given = 0;
+  for (uint32_t result : node.results) given += bytes_of(plan.views[result].type);
+  double bytes = given;
+  if (node.unit == Unit::move && node.opcode != isa::Opcode::Reshape) {
+    // What is moved is read once. Where it is put into something larger, that is not touched.
+    if (node.opcode == isa::Opcode::Update) given = bytes = bytes_of(node.operand_types[1]);
+    bytes += given;
+  } else {
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (node.operands[i].kind == Operand::Kind::view) bytes += bytes_of(node.operand_types[i]);
+  }
+  double cycles = kTask + bytes / kBytes;
+  if (!node.results.empty()) {
+    const auto elements = static_cast<double>(
+        std::max(plan.views[node.results[0]].type.elements(),
+                 node.operand_types.empty() ? 0 : node.operand_types[0].elements()));
+    cycles += elements * static_cast<double>(node.prologue.size() + node.chain.size()) / kSteps;
+  }
+  if (node.unit != Unit::matrix) return cycles;
+  const MatrixShape shape = matrix_shape(node);
+  const double each = static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+                      static_cast<double>(shape.k) * static_cast<double>(shape.batches);
+  const bool tensor = product_of(plan, node) == Product::tensor;
+  return cycles + each / (tensor ? kByTensorCores : kMultiplications);
+}
+
+class Levels {
+ public:
+  explicit Levels(Plan& plan)
+      : plan_(plan), written_(plan.buffers.size(), 0), read_(plan.buffers.size(), 0) {}
+  void find(bool placed);
+  void share();
+
+ private:
+  void take_place(uint32_t buffer);
+  template <typename F>
+  void each_read(const Node& node, F&& f) const;
+  template <typename F>
+  void each_write(const Node& node, F&& f) const;
+  void share_out(uint32_t first, uint32_t end);
+
+  Plan& plan_;
+  // Of a buffer: one above the level of its last writer, and of its readers since.
+  std::vector<uint32_t> written_;
+  std::vector<uint32_t> read_;
+  std::map<int64_t, uint32_t> places_;  // of registers: by offset, whose it is
+};
+
+template <typename F>
+void Levels::each_read(const Node& node, F&& f) const {
+  const auto read = [&](const Operand& operand) {
+    if (operand.kind != Operand::Kind::view) return;
+    const uint32_t buffer = plan_.views[operand.index].buffer;
+    if (buffer != kNone) f(buffer);
+  };
+  for (const Operand& operand : node.operands) read(operand);
+  for (const Attribute& attribute : node.attributes)
+    for (const Operand& item : attribute.items) read(item);
+}
+
+template <typename F>
+void Levels::each_write(const Node& node, F&& f) const {
+  const isa::OpInfo& op = isa::info(node.opcode);
+  for (uint32_t result : node.results) f(plan_.views[result].buffer);
+  for (size_t i = 0; i < node.own_operands && i < op.operands.size(); ++i)
+    if (op.operands[i].access == isa::Access::inout && node.operands[i].kind == Operand::Kind::view)
+      f(plan_.views[node.operands[i].index].buffer);
+}
+
+// Nodes [first, end) of one region, between other regions.
+void Levels::share_out(uint32_t first, uint32_t end) {
+  const uint32_t lowest = plan_.nodes[first].level;
+  std::vector<double> of_level;
+  std::vector<double> work;
+  for (uint32_t n = first; n < end; ++n) {
+    const uint32_t level = plan_.nodes[n].level - lowest;
+    if (level >= of_level.size()) of_level.resize(level + 1, 0);
+    work.push_back(work_of(plan_, plan_.nodes[n]));
+    of_level[level] += work.back();
+  }
+  for (uint32_t n = first; n < end; ++n) {
+    Node& node = plan_.nodes[n];
+    const double part = work[n - first] / of_level[node.level - lowest];
+    const double processors = std::min(1.0, part * kMore) * plan_.device.processors;
+    node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
+  }
+}
+
+void Levels::share() {
+  const auto nodes = static_cast<uint32_t>(plan_.nodes.size());
+  uint32_t first = 0;
+  for (uint32_t n = 1; n <= nodes; ++n)
+    if (n == nodes || plan_.nodes[n].region != plan_.nodes[first].region)
+      share_out(std::exchange(first, n), n);
+}
+
+// A register that is written for the first time comes after all that had a part of its place.
+void Levels::take_place(uint32_t buffer) {
+  const Buffer& mine = plan_.buffers[buffer];
+  if (mine.kind != BufferKind::tensor_register || written_[buffer] != 0) return;
+  auto at = places_.lower_bound(mine.offset);
+  const auto reaches = [&](const auto& place) {
+    const Buffer& other = plan_.buffers[place.second];
+    return other.offset + other.bytes > mine.offset;
+  };
+  while (at != places_.begin() && reaches(*std::prev(at))) --at;
+  for (; at != places_.end() && at->first < mine.offset + mine.bytes; at = places_.erase(at))
+    written_[buffer] = std::max({written_[buffer], written_[at->second], read_[at->second]});
+  places_[mine.offset] = buffer;
+}
+
+void Levels::find(bool placed) {
+  uint32_t first = 0;    // of the nodes of one region at hand
+  uint32_t lowest = 0;   // level that a node there may have
+  uint32_t highest = 0;  // so far
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+    Node& node = plan_.nodes[n];
+    if (node.region != plan_.nodes[first].region) {
+      first = n;
+      lowest = ++highest;
+    }
+    const uint32_t recent = highest < kLevelsBehind ? 0 : highest - kLevelsBehind;
+    node.level = std::max(lowest, recent);
+    if (placed) each_write(node, [&](uint32_t buffer) { take_place(buffer); });
+    const auto after = [&](uint32_t level) { node.level = std::max(node.level, level); };
+    each_read(node, [&](uint32_t buffer) { after(written_[buffer]); });
+    each_write(node, [&](uint32_t buffer) { after(std::max(written_[buffer], read_[buffer])); });
+    each_read(node,
+              [&](uint32_t buffer) { read_[buffer] = std::max(read_[buffer], node.level + 1); });
+    each_write(node, [&](uint32_t buffer) {
+      written_[buffer] = node.level + 1;
+      read_[buffer] = 0;
+    });
+    highest = std::max(highest, node.level);
+  }
+}
+
+}  // namespace
+
+void find_levels(Plan& plan) { Levels(plan).find(false); }
+
+void share(Plan& plan) {
+  Levels levels(plan);
+  levels.find(true);
+  if (!plan.nodes.empty()) levels.share();
+}
+
+}  // namespace trek::plan
