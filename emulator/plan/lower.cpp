@@ -93,8 +93,9 @@ bool Lowering::is_view_candidate(const Group& group) const {
       !step.operands[0].is(Kind::tensor))
     return false;
   const bool is_reshape = step.opcode == Opcode::Reshape && group.main == group.step;
-  const bool is_copy =
-      step.opcode == Opcode::Copy && group.main == kNone && group.chain.size() == 1;
+  // Not one that stands for the instruction before it, which writes its destination.
+  const bool is_copy = step.opcode == Opcode::Copy && group.main == kNone &&
+                       group.chain.size() == 1 && group.chain[0].opcode == Opcode::Copy;
   return is_reshape || is_copy;
 }
 

@@ -180,6 +180,21 @@ TEST_CASE("a loop may make no trip, and a branch not be taken") {
 )"));
 }
 
+TEST_CASE("a copy that stands for the instruction before it has a place of its own") {
+  expect_same_everywhere(assembled(R"(
+.trek 1.0
+.state @a f32[1,33] = normal(0, 1, key=1)
+.state @b f32[1,33] = normal(0, 1, key=2)
+.func main() {
+  %sum = add @a, @b
+  %kept = copy %sum
+  loop $i = 0 until 3 {
+    @b = gelu.tanh.grad %kept, @b
+  }
+}
+)"));
+}
+
 TEST_CASE("a loop between constants needs no decision, also where it makes no trip") {
   const isa::Module module = assembled(R"(
 .param $n i64 = 2
