@@ -12,11 +12,13 @@
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
-#include "emulator/device/quick.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
 #include "emulator/device/softmax.h"
 #include "emulator/device/train.h"
+#ifndef TREK_SPECIALISED
+#include "emulator/device/quick.h"
+#endif
 
 namespace trek::device {
 
@@ -198,6 +200,7 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 
 }  // namespace dispatch_detail
 
+#ifndef TREK_SPECIALISED
 TREK_UNIT void begin_tasks(const Block& block) {
   auto* kept = reinterpret_cast<Aliased<uint64_t>*>(block.shared + shared_at::kKept);
   for (uint32_t i = 0; i < (shared_at::kSlots - shared_at::kKept) / 8; ++i) kept[i] = 0;
@@ -225,6 +228,20 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   }
 }
 
+#else
+// execute() of the node that code is made for; `scalars` are its scalars in register form.
+TREK_UNIT void execute(const Context& context, std::byte* shared, const uint64_t* scalars,
+                       int64_t first, int64_t count) {
+  const Task task(context, shared, scalars);
+  if (static_cast<Tiling>(task.node().tiling) == Tiling::whole) {
+    first = 0;
+    count = task.node().whole;
+  }
+  dispatch_detail::run_unit(task, first, count);
+  if (is_fault(task.fault())) dispatch_detail::describe_fault(task);
+}
+#endif
+
 #ifdef TREK_SM90A
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
@@ -240,10 +257,12 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 }
 #endif
 
+#ifndef TREK_SPECIALISED
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
   run_quick(block, node, first, count, environment.arena);
   block.sync();
 }
+#endif
 
 }  // namespace trek::device

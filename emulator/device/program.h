@@ -10,8 +10,13 @@
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
+#ifdef TREK_SPECIALISED
+#include "emulator/device/program_specialised.h"
+#endif
+
 namespace trek::device {
 
+#ifndef TREK_SPECIALISED
 namespace program_detail {
 
 inline constexpr uint32_t kToShared = ~0u;  // no result of the node, but the staged array
@@ -435,6 +440,8 @@ TREK_UNIT_CALL void deliver_one(Task task, uint32_t main, int64_t element) {
   const Operand& to = node.result(0);
   store32(task.memory(to), static_cast<DType>(to.dtype), element, word(program.result));
 }
+
+#endif
 
 TREK_UNIT Positions range_of(int64_t first) {
   Positions where;
