@@ -229,16 +229,19 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
 }
 
 #else
-// execute() of the node that code is made for; `scalars` are its scalars in register form.
-TREK_UNIT void execute(const Context& context, std::byte* shared, const uint64_t* scalars,
-                       int64_t first, int64_t count) {
-  const Task task(context, shared, scalars);
-  if (static_cast<Tiling>(task.node().tiling) == Tiling::whole) {
+// execute() of the node that code is made for; `scalars` are its scalars in register form. In line, so that what
+// the caller knows of the node is known here.
+TREK_UNIT __attribute__((always_inline)) void execute(const Node& node, std::byte* arena,
+                                                      uint64_t seed, Fault* fault,
+                                                      std::byte* shared, const uint64_t* scalars,
+                                                      int64_t first, int64_t count) {
+  const Task task({&node, arena, seed, fault}, shared, scalars);
+  if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
     first = 0;
-    count = task.node().whole;
+    count = node.whole;
   }
   dispatch_detail::run_unit(task, first, count);
-  if (is_fault(task.fault())) dispatch_detail::describe_fault(task);
+  if (is_fault(*fault)) dispatch_detail::describe_fault(task);
 }
 #endif
 

@@ -31,12 +31,11 @@ struct Refusal {
   std::string why;
 };
 
-// Machine code, for as long as it lives. Requests with equal records share a function.
+// Machine code, for as long as it lives. Equal records have one function, whoever asked.
 class Code {
  public:
   virtual ~Code() = default;
   virtual TaskFunction function(size_t request) const = 0;
-  virtual size_t functions() const = 0;  // how many were made
 };
 
 

@@ -52,7 +52,7 @@ class ProgramEmitter {
         number_(std::to_string(which)),
         builder_(module.getContext()) {}
 
-  void run() {
+  std::array<llvm::Function*, 2> run() {
     auto* pointer = builder_.getPtrTy();
     auto* word = builder_.getInt64Ty();
     llvm::Function* function =
@@ -76,8 +76,10 @@ class ProgramEmitter {
     for (uint32_t s = 0; s < program_.steps; ++s) step(*node_.step(program_.first_step + s));
     builder_.CreateRet(value(program_.result));
 
-    define("trek_together_" + number_, llvm::FunctionType::get(word, false));
-    builder_.CreateRet(builder_.getInt64(static_cast<uint64_t>(together_)));
+    llvm::Function* together =
+        define("trek_together_" + number_, llvm::FunctionType::get(word, false));
+    builder_.CreateRet(number(together_));
+    return {function, together};
   }
 
  private:
@@ -184,9 +186,9 @@ class ProgramEmitter {
 
 }  // namespace
 
-void emit_program(llvm::Module& module, const Node& node, uint32_t which) {
+std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const Node& node, uint32_t which) {
   const Program& program = which < 2 ? node.fetch[which] : node.deliver[which - 2];
-  ProgramEmitter(module, node, program, which).run();
+  return ProgramEmitter(module, node, program, which).run();
 }
 
 }  // namespace trek::jit

@@ -1,6 +1,7 @@
 // A node's micro-programs as LLVM functions: the counterpart of the interpreter in emulator/device/program.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include <llvm/IR/Module.h>
@@ -9,8 +10,8 @@
 
 namespace trek::jit {
 
-// Defines trek_program_N and trek_together_N (device/program_specialised.h) for N = `which` in a module that
-// declares, or does not know yet, the primitives of units.cpp.
-void emit_program(llvm::Module& module, const device::Node& node, uint32_t which);
+// Defines trek_program_N and trek_together_N (device/program_specialised.h) for N = `which` in the module of the
+// units, which declares them at most; gives both.
+std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const device::Node& node, uint32_t which);
 
 }  // namespace trek::jit

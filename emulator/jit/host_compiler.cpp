@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <llvm/Config/llvm-config.h>
@@ -60,37 +61,55 @@ llvm::StringRef bitcode() {
   return {trek_jit_units, static_cast<size_t>(trek_jit_units_end - trek_jit_units)};
 }
 
+// Machine code in this process, shared by the programs that use functions of it.
+struct Linked {
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+};
+struct Function {
+  TaskFunction code = nullptr;
+  std::shared_ptr<const Linked> in;
+};
+
 class HostCode : public Code {
  public:
-  HostCode(std::unique_ptr<llvm::orc::LLJIT> jit, std::vector<TaskFunction> functions,
-           size_t made)
-      : jit_(std::move(jit)), functions_(std::move(functions)), made_(made) {}
-  TaskFunction function(size_t request) const override { return functions_[request]; }
-  size_t functions() const override { return made_; }
+  explicit HostCode(std::vector<Function> functions) : functions_(std::move(functions)) {}
+  TaskFunction function(size_t request) const override { return functions_[request].code; }
 
  private:
-  std::unique_ptr<llvm::orc::LLJIT> jit_;
-  std::vector<TaskFunction> functions_;
-  size_t made_;
+  std::vector<Function> functions_;
 };
 
-// Requests by what their code depends on.
-struct Distinct {
-  std::vector<size_t> first;  // a request of each
-  std::vector<size_t> of;     // per request
-};
-Distinct distinct(std::span<const Request> requests) {
-  Distinct result;
-  std::map<std::string_view, size_t> known;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const std::span<const std::byte> record = requests[i].record;
-    const auto [at, is_new] = known.try_emplace(
-        std::string_view(reinterpret_cast<const char*>(record.data()), record.size()),
-        result.first.size());
-    if (is_new) result.first.push_back(i);
-    result.of.push_back(at->second);
+std::string_view key_of(const Request& request) {
+  return {reinterpret_cast<const char*>(request.record.data()), request.record.size()};
+}
+
+// What was compiled last, by descriptor: a program that is loaded again is not compiled again.
+class Known {
+ public:
+  Function find(const Request& request) {
+    const std::lock_guard lock(mutex_);
+    const auto at = functions_.find(std::string(key_of(request)));
+    return at == functions_.end() ? Function{} : at->second;
   }
-  return result;
+  void add(const Request& request, const Function& function) {
+    const std::lock_guard lock(mutex_);
+    if (functions_.size() >= kMost) functions_.clear();
+    functions_[std::string(key_of(request))] = function;
+  }
+
+ private:
+  static constexpr size_t kMost = 1024;
+  std::mutex mutex_;
+  std::map<std::string, Function> functions_;
+};
+
+// Requests that are to be compiled, each descriptor once.
+std::vector<size_t> distinct(std::span<const Request> requests) {
+  std::vector<size_t> first;
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < requests.size(); ++i)
+    if (seen.insert(key_of(requests[i])).second) first.push_back(i);
+  return first;
 }
 
 // What generated code may call besides itself.
@@ -118,108 +137,138 @@ class HostCompiler : public Compiler {
 
   std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
                                                        int threads) const override {
-    const Distinct nodes = distinct(requests);
-    std::vector<Object> objects(nodes.first.size());
-    Refusal refusal = each(nodes.first.size(), threads, [&](size_t i, Units& units, llvm::TargetMachine& machine) {
-      return to_object(requests[nodes.first[i]], name_of(i), units, machine, objects[i]);
-    });
-    if (!refusal.why.empty()) {
-      refusal.request = nodes.first[refusal.request];
-      return refusal;
+    std::vector<size_t> wanted;
+    std::map<std::string_view, Function> made;
+    for (const size_t i : distinct(requests)) {
+      made[key_of(requests[i])] = known_.find(requests[i]);
+      if (made[key_of(requests[i])].code == nullptr) wanted.push_back(i);
     }
-    std::unique_ptr<Code> code;
-    refusal.why = guarded([&] { return link(objects, nodes, code); });
+    std::vector<Object> objects((wanted.size() + kTogether - 1) / kTogether);
+    Refusal refusal = each(wanted, threads, [&](size_t batch, std::span<const size_t> of, Maker& maker) {
+      return maker.compile(requests, of, objects[batch]);
+    });
     if (!refusal.why.empty()) return refusal;
-    return code;
+    refusal.why = guarded([&]() -> llvm::Error {
+      if (objects.empty()) return llvm::Error::success();
+      auto linked = link(objects);
+      if (!linked) return linked.takeError();
+      for (const size_t i : wanted) {
+        auto address = (*linked)->jit->lookup(name_of(i));
+        if (!address) return address.takeError();
+        const Function function = {address->toPtr<TaskFunction>(), *linked};
+        known_.add(requests[i], function);
+        made[key_of(requests[i])] = function;
+      }
+      return llvm::Error::success();
+    });
+    if (!refusal.why.empty()) return refusal;
+    std::vector<Function> functions;
+    functions.reserve(requests.size());
+    for (const Request& request : requests) functions.push_back(made[key_of(request)]);
+    return std::make_unique<HostCode>(std::move(functions));
   }
 
   std::variant<std::string, Refusal> print(std::span<const Request> requests,
                                            Form form) const override {
-    const Distinct nodes = distinct(requests);
     std::string text;
-    Refusal refusal = each(nodes.first.size(), 1, [&](size_t i, Units& units, llvm::TargetMachine& machine) {
-      const Request& request = requests[nodes.first[i]];
-      return to_text(request, units, machine, form, text);
+    Refusal refusal = each(distinct(requests), 1, [&](size_t, std::span<const size_t> of,
+                                                      Maker& maker) -> llvm::Error {
+      for (const size_t i : of)
+        if (llvm::Error error = maker.print(requests[i], form, text)) return error;
+      return llvm::Error::success();
     });
     if (refusal.why.empty()) return text;
-    refusal.request = nodes.first[refusal.request];
     return refusal;
   }
 
  private:
-  static std::string name_of(size_t number) { return "task." + std::to_string(number); }
+  // Nodes in one module: what each module costs LLVM, however small it is, they share.
+  static constexpr size_t kTogether = 8;
 
-  // Calls body(i, units, machine) for all i < n, on `threads` threads; the first refusal.
+  static std::string name_of(size_t request) { return "task." + std::to_string(request); }
+
+  // What a thread compiles with.
+  struct Maker {
+    std::unique_ptr<llvm::TargetMachine> machine;
+    std::unique_ptr<Units> units;
+
+    static llvm::Expected<Maker> make() {
+      Maker maker;
+      auto machine = host_machine();
+      if (!machine) return machine.takeError();
+      maker.machine = std::move(*machine);
+      auto units = Units::open(bitcode());
+      if (!units) return units.takeError();
+      maker.units = std::move(*units);
+      return maker;
+    }
+    llvm::Error compile(std::span<const Request> requests, std::span<const size_t> of,
+                        Object& object) {
+      for (const size_t i : of)
+        if (llvm::Error error = units->specialise(requests[i], name_of(i))) return error;
+      const std::unique_ptr<llvm::Module> module = units->take();
+      optimise(*module, *machine);
+      auto code = generate(*module, *machine, llvm::CodeGenFileType::ObjectFile);
+      if (!code) return code.takeError();
+      object = std::move(*code);
+      return llvm::Error::success();
+    }
+    llvm::Error print(const Request& request, Form form, std::string& text) {
+      if (llvm::Error error = units->specialise(request, request.name)) return error;
+      const std::unique_ptr<llvm::Module> module = units->take();
+      optimise(*module, *machine);
+      return print_code(*module, *machine, request, form, text);
+    }
+  };
+
+  // Calls body(number, requests, maker) for all batches of `wanted`, on `threads` threads; the first refusal. A
+  // batch that is refused is tried again one by one, so that it can be said of which request.
   template <typename Body>
-  static Refusal each(size_t n, int threads, const Body& body) {
+  static Refusal each(std::span<const size_t> wanted, int threads, const Body& body) {
+    const size_t batches = (wanted.size() + kTogether - 1) / kTogether;
     std::atomic<size_t> next = 0;
     std::mutex mutex;
     Refusal refusal;
     const auto work = [&] {
-      std::unique_ptr<llvm::TargetMachine> machine;
-      std::unique_ptr<Units> units;
-      size_t i = 0;
-      std::string why = guarded([&]() -> llvm::Error {
-        auto made = host_machine();
-        if (!made) return made.takeError();
-        machine = std::move(*made);
-        auto opened = Units::open(bitcode());
-        if (!opened) return opened.takeError();
-        units = std::move(*opened);
-        return llvm::Error::success();
-      });
-      while (why.empty() && (i = next++) < n)
-        why = guarded([&] { return body(i, *units, *machine); });
+      Maker maker;
+      const auto renew = [&] {
+        return guarded([&]() -> llvm::Error {
+          auto made = Maker::make();
+          if (!made) return made.takeError();
+          maker = std::move(*made);
+          return llvm::Error::success();
+        });
+      };
+      std::string why = renew();
+      size_t culprit = wanted.empty() ? 0 : wanted[0];
+      for (size_t batch = 0; why.empty() && (batch = next++) < batches;) {
+        const auto of = wanted.subspan(batch * kTogether,
+                                       std::min(kTogether, wanted.size() - batch * kTogether));
+        why = guarded([&] { return body(batch, of, maker); });
+        for (size_t i = 0; !why.empty() && i < of.size(); ++i) {
+          if (!renew().empty()) break;
+          culprit = of[i];
+          std::string again = guarded([&] { return body(batch, of.subspan(i, 1), maker); });
+          if (again.empty()) continue;
+          why = std::move(again);
+          break;
+        }
+      }
       if (why.empty()) return;
-      next = n;
+      next = batches;
       const std::lock_guard lock(mutex);
-      if (refusal.why.empty()) refusal = {i, why};
+      if (refusal.why.empty()) refusal = {culprit, why};
     };
-    const int wanted = std::clamp<int>(static_cast<int>(std::min<size_t>(n, 256)), 1,
-                                       std::max(1, threads));
+    if (batches == 0) return refusal;
+    const auto crew_size = std::clamp<size_t>(static_cast<size_t>(std::max(1, threads)), 1, batches);
     std::vector<std::thread> crew;
-    for (int t = 1; t < wanted; ++t) crew.emplace_back(work);
+    for (size_t t = 1; t < crew_size; ++t) crew.emplace_back(work);
     work();
     for (std::thread& thread : crew) thread.join();
     return refusal;
   }
 
-  static llvm::Error to_object(const Request& request, const std::string& name, Units& units,
-                               llvm::TargetMachine& machine, Object& object) {
-    auto module = units.specialise(request, name);
-    if (!module) return module.takeError();
-    optimise(**module, machine);
-    auto code = generate(**module, machine, llvm::CodeGenFileType::ObjectFile);
-    if (!code) return code.takeError();
-    object = std::move(*code);
-    return llvm::Error::success();
-  }
-
-  static llvm::Error to_text(const Request& request, Units& units, llvm::TargetMachine& machine,
-                             Form form, std::string& text) {
-    auto module = units.specialise(request, request.name);
-    if (!module) return module.takeError();
-    optimise(**module, machine);
-    const char comment = form == Form::ir ? ';' : '#';
-    std::string line;
-    llvm::raw_string_ostream out(text);
-    llvm::SmallVector<llvm::StringRef> lines;
-    llvm::StringRef(request.source).split(lines, '\n', -1, false);
-    for (llvm::StringRef of : lines) out << comment << ' ' << of << '\n';
-    if (form == Form::ir) {
-      for (llvm::Function& function : **module)
-        if (!function.isDeclaration()) function.print(out);
-    } else {
-      auto code = generate(**module, machine, llvm::CodeGenFileType::AssemblyFile);
-      if (!code) return code.takeError();
-      out << llvm::StringRef(code->data(), code->size());
-    }
-    out << '\n';
-    return llvm::Error::success();
-  }
-
-  static llvm::Error link(std::span<Object> objects, const Distinct& nodes,
-                          std::unique_ptr<Code>& code) {
+  static llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects) {
     auto jit = llvm::orc::LLJITBuilder()
                    .setLinkProcessSymbolsByDefault(false)
                    .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
@@ -228,23 +277,35 @@ class HostCompiler : public Compiler {
     llvm::orc::JITDylib& library = (*jit)->getMainJITDylib();
     if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(outside(**jit))))
       return error;
-    for (size_t i = 0; i < objects.size(); ++i) {
-      auto buffer = llvm::MemoryBuffer::getMemBufferCopy({objects[i].data(), objects[i].size()},
-                                                         name_of(i));
+    for (const Object& object : objects) {
+      auto buffer = llvm::MemoryBuffer::getMemBufferCopy({object.data(), object.size()});
       if (llvm::Error error = (*jit)->addObjectFile(std::move(buffer))) return error;
     }
-    std::vector<TaskFunction> made;
-    for (size_t i = 0; i < objects.size(); ++i) {
-      auto address = (*jit)->lookup(name_of(i));
-      if (!address) return address.takeError();
-      made.push_back(address->toPtr<TaskFunction>());
+    auto linked = std::make_shared<Linked>();
+    linked->jit = std::move(*jit);
+    return linked;
+  }
+
+  static llvm::Error print_code(llvm::Module& module, llvm::TargetMachine& machine,
+                                const Request& request, Form form, std::string& text) {
+    const char comment = form == Form::ir ? ';' : '#';
+    llvm::raw_string_ostream out(text);
+    llvm::SmallVector<llvm::StringRef> lines;
+    llvm::StringRef(request.source).split(lines, '\n', -1, false);
+    for (const llvm::StringRef line : lines) out << comment << ' ' << line << '\n';
+    if (form == Form::ir) {
+      for (llvm::Function& function : module)
+        if (!function.isDeclaration()) function.print(out);
+    } else {
+      auto code = generate(module, machine, llvm::CodeGenFileType::AssemblyFile);
+      if (!code) return code.takeError();
+      out << llvm::StringRef(code->data(), code->size());
     }
-    std::vector<TaskFunction> functions;
-    functions.reserve(nodes.of.size());
-    for (const size_t node : nodes.of) functions.push_back(made[node]);
-    code = std::make_unique<HostCode>(std::move(*jit), std::move(functions), made.size());
+    out << '\n';
     return llvm::Error::success();
   }
+
+  mutable Known known_;
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "emulator/jit/specialise.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <llvm/Bitcode/BitcodeReader.h>
@@ -37,35 +39,11 @@ llvm::StringRef unit_of(Kind kind) {
   }
 }
 
-// What the task was made of, in the module of the units; gone with this.
-class Borrowed {
- public:
-  explicit Borrowed(llvm::Module& units) : units_(units) {}
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  ~Borrowed() {
-    for (const std::string& name : programs_) units_.getFunction(name)->deleteBody();
-    if (task != nullptr) task->eraseFromParent();
-    if (record != nullptr) record->eraseFromParent();
-  }
-  void emit(const Node& node, uint32_t which) {
-    emit_program(units_, node, which);
-    const std::string number = std::to_string(which);
-    programs_.push_back("trek_program_" + number);
-    programs_.push_back("trek_together_" + number);
-  }
-
-  llvm::Function* task = nullptr;
-  llvm::GlobalVariable* record = nullptr;
-
- private:
-  llvm::Module& units_;
-  std::vector<std::string> programs_;
-};
-
-// The node's own function: reads its scalars, calls the unit.
-void emit_task(llvm::Module& module, const Request& request, const std::string& name,
-               llvm::StringRef unit, Borrowed& borrowed) {
+// The node's own function: reads its scalars, calls the unit. And the descriptor.
+std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module,
+                                                            const Request& request,
+                                                            const std::string& name,
+                                                            llvm::StringRef unit) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> builder(context);
@@ -77,7 +55,6 @@ void emit_task(llvm::Module& module, const Request& request, const std::string& 
                               request.record.size()));
   auto* record = new llvm::GlobalVariable(module, bytes->getType(), true,
                                           llvm::GlobalValue::PrivateLinkage, bytes, "node");
-  borrowed.record = record;
   record->setAlignment(llvm::Align(alignof(Node)));
   record->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
 
@@ -85,7 +62,6 @@ void emit_task(llvm::Module& module, const Request& request, const std::string& 
       llvm::FunctionType::get(builder.getVoidTy(),
                               {pointer, pointer, word, pointer, word, word, pointer}, false),
       llvm::GlobalValue::ExternalLinkage, name, module);
-  borrowed.task = function;
   constexpr std::array<const char*, 7> kNames = {"arena", "shared", "seed", "counters",
                                                  "first", "count",  "fault"};
   for (unsigned i = 0; i < kNames.size(); ++i) {
@@ -116,19 +92,7 @@ void emit_task(llvm::Module& module, const Request& request, const std::string& 
   builder.CreateCall(call, {record, arena, function->getArg(1), function->getArg(2), scalars,
                             function->getArg(4), function->getArg(5), function->getArg(6)});
   builder.CreateRetVoid();
-}
-
-// The task alone, with what it refers to.
-std::unique_ptr<llvm::Module> extract(const llvm::Module& units, const llvm::Function& task) {
-  llvm::ValueToValueMapTy map;
-  auto module = llvm::CloneModule(units, map, [&](const llvm::GlobalValue* value) {
-    return value == &task || llvm::isa<llvm::GlobalVariable>(value);
-  });
-  for (llvm::Function& function : llvm::make_early_inc_range(*module))
-    if (function.isDeclaration() && function.use_empty()) function.eraseFromParent();
-  for (llvm::GlobalVariable& variable : llvm::make_early_inc_range(module->globals()))
-    if (variable.use_empty()) variable.eraseFromParent();
-  return module;
+  return {function, record};
 }
 
 }  // namespace
@@ -143,25 +107,44 @@ llvm::Expected<std::unique_ptr<Units>> Units::open(llvm::StringRef bitcode) {
   return units;
 }
 
-llvm::Expected<std::unique_ptr<llvm::Module>> Units::specialise(const Request& request,
-                                                                const std::string& name) {
+llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());
   const llvm::StringRef unit = unit_of(static_cast<Kind>(node.kind));
   if (unit.empty()) return error("no unit for its kind");
-  Borrowed borrowed(*units_);
-  emit_task(*units_, request, name, unit, borrowed);
-  for (uint32_t which = 0; which < 4; ++which) borrowed.emit(node, which);
-  if (llvm::Error error = inline_calls(*borrowed.task)) return error;
-  auto module = extract(*units_, *borrowed.task);
-  module->setModuleIdentifier(name);
+  const auto [task, record] = emit_task(*units_, request, name, unit);
+  made_.push_back({task, record});
+  std::vector<llvm::Function*> programs;
+  for (uint32_t which = 0; which < 4; ++which)
+    for (llvm::Function* function : emit_program(*units_, node, which))
+      programs.push_back(function);
+  llvm::Error inlined = inline_calls(*task);
+  for (llvm::Function* program : programs) program->deleteBody();  // the next node has its own
+  if (inlined) return inlined;
   // Written for a target of clang's choice: who makes the code says for which processor.
-  llvm::Function& task = *module->getFunction(name);
   for (const char* attribute :
        {"target-cpu", "target-features", "tune-cpu", "frame-pointer", "min-legal-vector-width"})
-    task.removeFnAttr(attribute);
+    task->removeFnAttr(attribute);
   std::string text;
   llvm::raw_string_ostream out(text);
-  if (llvm::verifyModule(*module, &out)) return error("the module is not valid: " + text);
+  if (llvm::verifyFunction(*task, &out)) return error("the code is not valid: " + text);
+  return llvm::Error::success();
+}
+
+std::unique_ptr<llvm::Module> Units::take() {
+  llvm::ValueToValueMapTy map;
+  auto module = llvm::CloneModule(*units_, map, [&](const llvm::GlobalValue* value) {
+    return llvm::isa<llvm::GlobalVariable>(value) ||
+           std::ranges::any_of(made_, [&](const Made& made) { return made.task == value; });
+  });
+  for (llvm::Function& function : llvm::make_early_inc_range(*module))
+    if (function.isDeclaration() && function.use_empty()) function.eraseFromParent();
+  for (llvm::GlobalVariable& variable : llvm::make_early_inc_range(module->globals()))
+    if (variable.use_empty()) variable.eraseFromParent();
+  for (const Made& made : made_) {
+    made.task->eraseFromParent();
+    made.record->eraseFromParent();
+  }
+  made_.clear();
   return module;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <llvm/ADT/StringRef.h>
 #include <llvm/IR/LLVMContext.h>
@@ -18,16 +19,22 @@ class Units {
  public:
   static llvm::Expected<std::unique_ptr<Units>> open(llvm::StringRef bitcode);
 
-  // A module with one function, `name`, a TaskFunction: the unit of the node's kind, called with the descriptor
-  // as a constant, with the node's programs, and all of it in one function from which the cases that do not
-  // arise have gone. It has passed LLVM's verifier. It lives in this object's context.
-  llvm::Expected<std::unique_ptr<llvm::Module>> specialise(const Request& request,
-                                                           const std::string& name);
+  // Makes the function `name`, a TaskFunction: the unit of the node's kind, called with the descriptor as a
+  // constant, with the node's programs, and all of it in one function from which the cases that do not arise
+  // have gone. It has passed LLVM's verifier.
+  llvm::Error specialise(const Request& request, const std::string& name);
+  // The functions made since the last time, as a module of this object's context.
+  std::unique_ptr<llvm::Module> take();
 
  private:
+  struct Made {
+    llvm::Function* task;
+    llvm::GlobalVariable* record;
+  };
   Units() = default;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::Module> units_;
+  std::vector<Made> made_;
 };
 
 }  // namespace trek::jit

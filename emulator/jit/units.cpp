@@ -3,28 +3,13 @@
 // Everything that is constant about a node (its descriptor) is a constant there, so that most of this falls away.
 #include "emulator/device/dispatch.h"
 
-namespace trek::device {
-namespace {
-
-// execute() of a node of one kind: the others are left out when the bitcode is made.
-template <Kind kind>
-void execute_kind(const Context& context, std::byte* shared, const uint64_t* scalars, int64_t first,
-                  int64_t count) {
-  const uint8_t value = context.node->kind;
-  if (value != static_cast<uint8_t>(kind)) __builtin_unreachable();
-  execute(context, shared, scalars, first, count);
-}
-
-}  // namespace
-}  // namespace trek::device
-
-// The entry for a kind.
-#define TREK_KIND(kind)                                                                       \
-  extern "C" void trek_unit_##kind(const trek::device::Node* node, std::byte* arena,          \
-                                   std::byte* shared, uint64_t seed, const uint64_t* scalars, \
+// The entry for a kind: execute() without the others.
+#define TREK_KIND(name)                                                                        \
+  extern "C" void trek_unit_##name(const trek::device::Node* node, std::byte* arena,           \
+                                   std::byte* shared, uint64_t seed, const uint64_t* scalars,  \
                                    int64_t first, int64_t count, trek::device::Fault* fault) { \
-    trek::device::execute_kind<trek::device::Kind::kind>({node, arena, seed, fault}, shared,  \
-                                                         scalars, first, count);              \
+    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable(); \
+    trek::device::execute(*node, arena, seed, fault, shared, scalars, first, count);           \
   }
 #include "emulator/jit/kinds.def"
 #undef TREK_KIND
