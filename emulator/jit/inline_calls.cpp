@@ -58,7 +58,8 @@ llvm::Error inline_calls(llvm::Function& task) {
                                        "%s cannot be inlined: %s", callee.getName().data(),
                                        result.getFailureReason());
     }
-    functions.invalidate(task, fold.run(task, functions));
+    functions.invalidate(task, llvm::PreservedAnalyses::none());  // of before the inlining
+    fold.run(task, functions);
   }
 }
 

@@ -12,7 +12,6 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("target-cpu", machine.getTargetCPU());
     function.addFnAttr("target-features", machine.getTargetFeatureString());
-    function.addFnAttr("prefer-vector-width", "512");
   }
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -47,6 +46,10 @@ llvm::Expected<llvm::SmallVector<char, 0>> generate(llvm::Module& module,
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> host_machine() {
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!builder) return builder.takeError();
+  // LLVM 19.1 gives the operands of a masked vpternlog in the wrong order (README.md), so no AVX-512.
+  if (builder->getTargetTriple().isX86()) builder->addFeatures({"-avx512f"});
+  builder->setRelocationModel(llvm::Reloc::PIC_);
+  builder->setCodeModel(llvm::CodeModel::Small);
   builder->setCodeGenOptLevel(llvm::CodeGenOptLevel::Aggressive);
   builder->getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return builder->createTargetMachine();
