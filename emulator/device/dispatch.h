@@ -24,6 +24,13 @@ namespace trek::device {
 
 namespace dispatch_detail {
 
+#ifdef TREK_SPECIALISED
+// Of these the caller, which knows the kind, needs a part.
+__attribute__((always_inline)) static inline void run_move(Task task, int64_t first, int64_t count);
+__attribute__((always_inline)) static inline void run_unit(Task task, int64_t first, int64_t count);
+__attribute__((always_inline)) static inline void describe_fault(Task task);
+#endif
+
 // Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
 TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
   switch (static_cast<Kind>(task.node().kind)) {

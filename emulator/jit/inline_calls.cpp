@@ -14,6 +14,17 @@
 namespace trek::jit {
 namespace {
 
+// An argument that is a copy of an object which the function only reads (a Task) is passed as the object itself:
+// what is known of the object is then known in the function too. Nobody writes to one after it was made.
+void pass_objects(llvm::CallBase& call, llvm::Function& callee) {
+  for (unsigned i = 0; i < call.arg_size(); ++i) {
+    if (!call.paramHasAttr(i, llvm::Attribute::ByVal)) continue;
+    if (!callee.hasParamAttribute(i, llvm::Attribute::ReadOnly)) continue;
+    call.removeParamAttr(i, llvm::Attribute::ByVal);
+    callee.removeParamAttr(i, llvm::Attribute::ByVal);
+  }
+}
+
 // Calls of functions that have a body.
 std::vector<llvm::CallBase*> calls_of(llvm::Function& task) {
   std::vector<llvm::CallBase*> calls;
@@ -41,7 +52,7 @@ llvm::Error inline_calls(llvm::Function& task) {
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::FunctionPassManager fold;
   fold.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  fold.addPass(llvm::EarlyCSEPass());
+  fold.addPass(llvm::EarlyCSEPass(true));
   fold.addPass(llvm::SCCPPass());
   fold.addPass(llvm::SimplifyCFGPass());
   for (;;) {
@@ -51,6 +62,7 @@ llvm::Error inline_calls(llvm::Function& task) {
       llvm::Function& callee = *call->getCalledFunction();
       if (callee.isMaterializable())
         if (llvm::Error error = callee.materialize()) return error;
+      pass_objects(*call, callee);
       llvm::InlineFunctionInfo info;
       const llvm::InlineResult result = llvm::InlineFunction(*call, info);
       if (!result.isSuccess())
