@@ -10,9 +10,9 @@
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
-#define TREK_PROGRAM(N)                                                                           \
-  uint64_t trek_program_##N(std::byte* arena, const uint64_t* scalars, int64_t* fault,            \
-                            int64_t first, int64_t ahead, uint64_t main);                         \
+#define TREK_PROGRAM(N)                                                                \
+  uint64_t trek_program_##N(std::byte* arena, const uint64_t* scalars, int64_t* fault, \
+                            int64_t first, int64_t ahead, uint64_t main);              \
   int64_t trek_together_##N();
 extern "C" {
 TREK_PROGRAM(0)

@@ -38,8 +38,6 @@ class Code {
   virtual TaskFunction function(size_t request) const = 0;
 };
 
-
-
 class Compiler {
  public:
   virtual ~Compiler() = default;

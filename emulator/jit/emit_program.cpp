@@ -85,7 +85,8 @@ class ProgramEmitter {
  private:
   // A unit may have declared it.
   llvm::Function* define(const std::string& name, llvm::FunctionType* type) {
-    auto* function = llvm::cast<llvm::Function>(module_.getOrInsertFunction(name, type).getCallee());
+    auto* function =
+        llvm::cast<llvm::Function>(module_.getOrInsertFunction(name, type).getCallee());
     builder_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "", function));
     return function;
   }
@@ -109,18 +110,17 @@ class ProgramEmitter {
     }
     place = builder_.CreateNSWAdd(
         place, builder_.CreateNSWMul(index, number(node_.axis(map.first)->stride)));
-    return builder_.CreateNSWAdd(place,
-                                 builder_.CreateNSWMul(ahead_, number(spacing.stride)));
+    return builder_.CreateNSWAdd(place, builder_.CreateNSWMul(ahead_, number(spacing.stride)));
   }
 
   Value* operand(uint32_t index) {
     const Operand& from = node_.operand(index);
     auto* at = builder_.CreatePtrAdd(arena_, number(from.offset));
     auto load = module_.getOrInsertFunction(
-        "trek_load", llvm::FunctionType::get(builder_.getInt64Ty(),
-                                             {builder_.getPtrTy(), builder_.getInt8Ty(),
-                                              builder_.getInt64Ty()},
-                                             false));
+        "trek_load",
+        llvm::FunctionType::get(builder_.getInt64Ty(),
+                                {builder_.getPtrTy(), builder_.getInt8Ty(), builder_.getInt64Ty()},
+                                false));
     return builder_.CreateCall(load, {at, builder_.getInt8(from.dtype), place(from.map)});
   }
 
@@ -156,17 +156,15 @@ class ProgramEmitter {
     auto* word = builder_.getInt64Ty();
     auto apply = module_.getOrInsertFunction(
         "trek_step",
-        llvm::FunctionType::get(word,
-                                {half, byte, byte, word, word, word, word, word, word,
-                                 builder_.getPtrTy()},
-                                false));
+        llvm::FunctionType::get(
+            word, {half, byte, byte, word, word, word, word, word, word, builder_.getPtrTy()},
+            false));
     Value* element = builder_.CreateNSWAdd(first_, ahead_);
     slots_[of.slot] = builder_.CreateCall(
-        apply,
-        {builder_.getInt16(of.opcode), builder_.getInt8(of.from), builder_.getInt8(of.to),
-         widened(value(of.inputs[0]), from), widened(value(of.inputs[1]), from),
-         widened(value(of.inputs[2]), from), value(of.numbers[0]), value(of.numbers[1]), element,
-         fault_});
+        apply, {builder_.getInt16(of.opcode), builder_.getInt8(of.from), builder_.getInt8(of.to),
+                widened(value(of.inputs[0]), from), widened(value(of.inputs[1]), from),
+                widened(value(of.inputs[2]), from), value(of.numbers[0]), value(of.numbers[1]),
+                element, fault_});
   }
 
   llvm::Module& module_;
@@ -186,7 +184,8 @@ class ProgramEmitter {
 
 }  // namespace
 
-std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const Node& node, uint32_t which) {
+std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const Node& node,
+                                            uint32_t which) {
   const Program& program = which < 2 ? node.fetch[which] : node.deliver[which - 2];
   return ProgramEmitter(module, node, program, which).run();
 }

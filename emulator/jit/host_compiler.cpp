@@ -144,9 +144,10 @@ class HostCompiler : public Compiler {
       if (made[key_of(requests[i])].code == nullptr) wanted.push_back(i);
     }
     std::vector<Object> objects((wanted.size() + kTogether - 1) / kTogether);
-    Refusal refusal = each(wanted, threads, [&](size_t batch, std::span<const size_t> of, Maker& maker) {
-      return maker.compile(requests, of, objects[batch]);
-    });
+    Refusal refusal =
+        each(wanted, threads, [&](size_t batch, std::span<const size_t> of, Maker& maker) {
+          return maker.compile(requests, of, objects[batch]);
+        });
     if (!refusal.why.empty()) return refusal;
     refusal.why = guarded([&]() -> llvm::Error {
       if (objects.empty()) return llvm::Error::success();
@@ -171,12 +172,13 @@ class HostCompiler : public Compiler {
   std::variant<std::string, Refusal> print(std::span<const Request> requests,
                                            Form form) const override {
     std::string text;
-    Refusal refusal = each(distinct(requests), 1, [&](size_t, std::span<const size_t> of,
-                                                      Maker& maker) -> llvm::Error {
-      for (const size_t i : of)
-        if (llvm::Error error = maker.print(requests[i], form, text)) return error;
-      return llvm::Error::success();
-    });
+    Refusal refusal = each(distinct(requests), 1,
+                           [&](size_t, std::span<const size_t> of, Maker& maker) -> llvm::Error {
+                             for (const size_t i : of)
+                               if (llvm::Error error = maker.print(requests[i], form, text))
+                                 return error;
+                             return llvm::Error::success();
+                           });
     if (refusal.why.empty()) return text;
     return refusal;
   }
@@ -260,7 +262,8 @@ class HostCompiler : public Compiler {
       if (refusal.why.empty()) refusal = {culprit, why};
     };
     if (batches == 0) return refusal;
-    const auto crew_size = std::clamp<size_t>(static_cast<size_t>(std::max(1, threads)), 1, batches);
+    const auto crew_size =
+        std::clamp<size_t>(static_cast<size_t>(std::max(1, threads)), 1, batches);
     std::vector<std::thread> crew;
     for (size_t t = 1; t < crew_size; ++t) crew.emplace_back(work);
     work();

@@ -66,9 +66,8 @@ llvm::Error inline_calls(llvm::Function& task) {
       llvm::InlineFunctionInfo info;
       const llvm::InlineResult result = llvm::InlineFunction(*call, info);
       if (!result.isSuccess())
-        return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                       "%s cannot be inlined: %s", callee.getName().data(),
-                                       result.getFailureReason());
+        return llvm::createStringError(llvm::inconvertibleErrorCode(), "%s cannot be inlined: %s",
+                                       callee.getName().data(), result.getFailureReason());
     }
     functions.invalidate(task, llvm::PreservedAnalyses::none());  // of before the inlining
     fold.run(task, functions);

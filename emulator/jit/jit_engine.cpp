@@ -44,8 +44,8 @@ Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
     const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
     Request request;
     request.record = {at, reinterpret_cast<const device::Node*>(at)->bytes};
-    request.name = fmt::format("node{}.{}", record.node,
-                               isa::info(plan.nodes[record.node].opcode).mnemonic);
+    request.name =
+        fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
     wanted.requests.push_back(std::move(request));
     wanted.nodes.push_back(record.node);
   }
@@ -74,8 +74,7 @@ class PlanCompiler : public resident::HostCompiler {
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
     std::vector<TaskFunction> functions(plan.nodes.size());
-    for (size_t i = 0; i < wanted.nodes.size(); ++i)
-      functions[wanted.nodes[i]] = code->function(i);
+    for (size_t i = 0; i < wanted.nodes.size(); ++i) functions[wanted.nodes[i]] = code->function(i);
     return std::shared_ptr<const resident::HostCode>(
         std::make_shared<NodeFunctions>(std::move(code), std::move(functions)));
   }
@@ -98,8 +97,7 @@ class JitEngine : public Engine {
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
     const int threads = threads_of(options);
-    auto machine =
-        resident::open_host(threads, std::make_shared<PlanCompiler>(compiler_, threads));
+    auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(compiler_, threads));
     return resident::load_program(std::move(machine), module, options, {});
   }
 

@@ -86,9 +86,9 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
     builder.CreateStore(scalar, builder.CreateConstInBoundsGEP1_64(word, scalars, i));
   }
   auto call = module.getOrInsertFunction(
-      unit, llvm::FunctionType::get(
-                builder.getVoidTy(),
-                {pointer, pointer, pointer, word, pointer, word, word, pointer}, false));
+      unit, llvm::FunctionType::get(builder.getVoidTy(),
+                                    {pointer, pointer, pointer, word, pointer, word, word, pointer},
+                                    false));
   builder.CreateCall(call, {record, arena, function->getArg(1), function->getArg(2), scalars,
                             function->getArg(4), function->getArg(5), function->getArg(6)});
   builder.CreateRetVoid();

@@ -39,8 +39,7 @@ class Gpu : public Machine {
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
   Status zero(uint64_t address, uint64_t bytes) const override;
-  Status start(const Launch& launch,
-               std::shared_ptr<const HostCode> /*code*/) const override;
+  Status start(const Launch& launch, std::shared_ptr<const HostCode> /*code*/) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;

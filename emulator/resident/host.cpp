@@ -1,5 +1,6 @@
 // This computer as a machine: a thread for each processor, with a block of one thread.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -15,6 +16,9 @@ namespace {
 
 using driver::Result;
 using driver::Status;
+
+// How often a processor looks at a counter before it sleeps between looks.
+constexpr int kPatience = 2000;
 
 // What the controller, the waiter and the compute warps of a block do, one after the other.
 class Processor {
@@ -69,7 +73,7 @@ class Processor {
       uint32_t target = 0;
       if (!walker_.target(record, wait, target)) continue;
       const uint32_t* counter = counter_at(launch_, wait.counter);
-      for (;;) {
+      for (int looks = 0;; ++looks) {
         const uint32_t seen = load_acquire(counter);
         if (static_cast<int32_t>(seen - target) >= 0) break;
         __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
@@ -78,7 +82,11 @@ class Processor {
         __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
         note(state, Doing::waiting);
         if (must_leave(launch_, walker_.moment(record))) return false;
-        pause();
+        // Whoever waits long leaves the core to others.
+        if (looks < kPatience)
+          pause();
+        else
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
     }
     return true;

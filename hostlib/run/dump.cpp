@@ -16,9 +16,10 @@ namespace {
 // What the JIT makes of the program on this computer.
 int dump_code(const Options& options, const isa::Module& module, const SourceManager& sources) {
   if (options.dump == "ptx" || options.dump == "sass") {
-    print_error(fmt::format("trek-run: --dump {}: the engine jit makes code for this computer's "
-                            "processor only; ir and asm show it\n",
-                            options.dump));
+    print_error(
+        fmt::format("trek-run: --dump {}: the engine jit makes code for this computer's "
+                    "processor only; ir and asm show it\n",
+                    options.dump));
     return kExitNoEngine;
   }
   LoadOptions load;
