@@ -12,7 +12,7 @@ struct Loaded {
 
 Loaded load() {
   Loaded loaded;
-  constexpr std::string_view kMissing = TREK_JIT_MISSING;
+  constexpr std::string_view kMissing(TREK_JIT_MISSING);
   if (!kMissing.empty()) {
     loaded.why = kMissing;
     return loaded;
