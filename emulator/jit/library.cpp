@@ -10,13 +10,13 @@ struct Loaded {
   std::string why;
 };
 
+// Why this build has no library; empty: it has one.
+constexpr const char* kMissing = TREK_JIT_MISSING;
+
 Loaded load() {
   Loaded loaded;
-  constexpr std::string_view kMissing(TREK_JIT_MISSING);
-  if (!kMissing.empty()) {
-    loaded.why = kMissing;
-    return loaded;
-  }
+  loaded.why = kMissing;
+  if (!loaded.why.empty()) return loaded;
   // By the program's run path: lib/ beside its bin/.
   void* library = dlopen("libtrek_jit.so", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

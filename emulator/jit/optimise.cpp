@@ -18,7 +18,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
-  tuning.SLPVectorization = false;
+  tuning.SLPVectorization = true;  // the outputs of a product
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
