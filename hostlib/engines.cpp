@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/jit/jit_engine.h"
 #include "emulator/ref/ref_engine.h"
 #include "emulator/resident/resident_engine.h"
 
@@ -25,8 +26,9 @@ std::unique_ptr<Engine> make_ref(std::string& why) {
 
 std::unique_ptr<Engine> make_resident_host(std::string&) { return make_resident_host_engine(); }
 
-constexpr std::array<Registered, 3> kEngines = {{
+constexpr std::array<Registered, 4> kEngines = {{
     {"ref", ref_engine_status, make_ref},
+    {"jit", jit_engine_status, make_jit_engine},
     {"resident", resident_engine_status, make_resident_engine},
     {"resident-host", resident_host_engine_status, make_resident_host},
 }};

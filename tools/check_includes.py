@@ -30,8 +30,11 @@ SEES = {
     "emulator/device": ["isa", "isa/semantics", "emulator/plan"],
     "emulator/resident": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
                           "emulator/driver", "emulator/measure"],
+    "emulator/jit": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
+                     "emulator/resident"],
     "emulator/ref": ["isa", "isa/semantics", "emulator"],
-    "hostlib": ["isa", "assembler", "emulator", "emulator/plan", "emulator/ref", "emulator/resident"],
+    "hostlib": ["isa", "assembler", "emulator", "emulator/plan", "emulator/jit", "emulator/ref",
+                "emulator/resident"],
 }
 # On top: these may include everything above and their own.
 TOP = ["tests", "samples", "tools"]

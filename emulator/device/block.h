@@ -23,11 +23,16 @@
 
 // A function of the units. Device code is one translation unit, so nothing is left to a linker.
 #define TREK_UNIT TREK_ON_DEVICE static inline
-// One that is called and not copied into its callers: what is large, or called from several units.
+// One that is called and not copied into its callers: what is large, or called from several units. Where code is
+// made for one node (TREK_SPECIALISED: emulator/jit) all is copied, since most of it then falls away.
+#ifdef TREK_SPECIALISED
+#define TREK_UNIT_CALL __attribute__((unused)) static inline
+#else
 #define TREK_UNIT_CALL TREK_ON_DEVICE __attribute__((unused, noinline)) static
+#endif
 
 // Before a loop that is to stay one: what is rare must not take room.
-#ifdef __clang__
+#if defined(__clang__) && !defined(TREK_SPECIALISED)
 #define TREK_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define TREK_ROLLED
@@ -123,6 +128,8 @@ struct Environment {
 TREK_UNIT void lower_to(int64_t* to, int64_t value) {
 #ifdef __CUDA__
   asm volatile("red.min.s64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+#elif defined(TREK_SPECIALISED)  // one thread
+  if (value < *to) *to = value;
 #else
   std::atomic_ref<int64_t> at(*to);
   int64_t seen = at.load(std::memory_order_relaxed);
@@ -135,6 +142,8 @@ TREK_UNIT void lower_to(int64_t* to, int64_t value) {
 TREK_UNIT void raise_by(uint32_t* to, uint32_t value) {
 #ifdef __CUDA__
   asm volatile("red.add.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+#elif defined(TREK_SPECIALISED)
+  *to += value;
 #else
   std::atomic_ref<uint32_t>(*to).fetch_add(value, std::memory_order_relaxed);
 #endif

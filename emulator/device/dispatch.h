@@ -12,15 +12,24 @@
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
-#include "emulator/device/quick.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
 #include "emulator/device/softmax.h"
 #include "emulator/device/train.h"
+#ifndef TREK_SPECIALISED
+#include "emulator/device/quick.h"
+#endif
 
 namespace trek::device {
 
 namespace dispatch_detail {
+
+#ifdef TREK_SPECIALISED
+// Of these the caller, which knows the kind, needs a part.
+__attribute__((always_inline)) static inline void run_move(Task task, int64_t first, int64_t count);
+__attribute__((always_inline)) static inline void run_unit(Task task, int64_t first, int64_t count);
+__attribute__((always_inline)) static inline void describe_fault(Task task);
+#endif
 
 // Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
 TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
@@ -198,6 +207,7 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 
 }  // namespace dispatch_detail
 
+#ifndef TREK_SPECIALISED
 TREK_UNIT void begin_tasks(const Block& block) {
   auto* kept = reinterpret_cast<Aliased<uint64_t>*>(block.shared + shared_at::kKept);
   for (uint32_t i = 0; i < (shared_at::kSlots - shared_at::kKept) / 8; ++i) kept[i] = 0;
@@ -229,6 +239,23 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
   if (is_fault(*fault)) describe(block);
 }
 
+#else
+// execute() of the node that code is made for; `scalars` are its scalars in register form. In line, so that what
+// the caller knows of the node is known here.
+TREK_UNIT __attribute__((always_inline)) void execute(const Node& node, std::byte* arena,
+                                                      uint64_t seed, Fault* fault,
+                                                      std::byte* shared, const uint64_t* scalars,
+                                                      int64_t first, int64_t count) {
+  const Task task({&node, arena, seed, fault}, shared, scalars);
+  if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
+    first = 0;
+    count = node.whole;
+  }
+  dispatch_detail::run_unit(task, first, count);
+  if (is_fault(*fault)) dispatch_detail::describe_fault(task);
+}
+#endif
+
 #ifdef TREK_SM90A
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
@@ -241,10 +268,12 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 }
 #endif
 
+#ifndef TREK_SPECIALISED
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
   run_quick(block, node, first, count, environment.arena);
   block.sync();
 }
+#endif
 
 }  // namespace trek::device

@@ -10,8 +10,13 @@
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
+#ifdef TREK_SPECIALISED
+#include "emulator/device/program_specialised.h"
+#endif
+
 namespace trek::device {
 
+#ifndef TREK_SPECIALISED
 namespace program_detail {
 
 inline constexpr uint32_t kToShared = ~0u;  // no result of the node, but the staged array
@@ -481,6 +486,8 @@ TREK_UNIT void deliver_one(const Task& task, uint32_t main, int64_t element) {
   load_delivery(task, element);
   deliver_loaded(task, main, element);
 }
+
+#endif
 
 TREK_UNIT Positions range_of(int64_t first) {
   Positions where;

@@ -58,6 +58,20 @@ class Task {
   TREK_ON_DEVICE T* shared(uint32_t at) const {
     return reinterpret_cast<T*>(memory_of_units + at);
   }
+#elif defined(TREK_SPECIALISED)
+  // Code for one node: a block of one thread, whose context and scalars are not in the shared memory.
+  Task(const Context& context, std::byte* shared, const uint64_t* scalars)
+      : context_(context), shared_(shared), scalars_(scalars) {}
+  uint32_t thread() const { return 0; }
+  uint32_t threads() const { return 1; }
+  void sync() const {}
+  template <typename T>
+  T* shared(uint32_t at) const {
+    return reinterpret_cast<T*>(shared_ + at);
+  }
+  const Context& context() const { return context_; }
+  const uint64_t* scalars() const { return scalars_; }
+  uint64_t scalar(uint32_t i) const { return scalars_[i]; }
 #else
   explicit Task(const Block& block) : block_(block) {}
   uint32_t thread() const { return block_.thread; }
@@ -69,12 +83,14 @@ class Task {
   }
 #endif
 
+#ifndef TREK_SPECIALISED
   TREK_ON_DEVICE const Context& context() const { return *shared<Context>(shared_at::kContext); }
-  TREK_ON_DEVICE const Node& node() const { return *context().node; }
-  TREK_ON_DEVICE Fault& fault() const { return *context().fault; }
   TREK_ON_DEVICE uint64_t scalar(uint32_t i) const {
     return shared<uint64_t>(shared_at::kScalars)[i];
   }
+#endif
+  TREK_ON_DEVICE const Node& node() const { return *context().node; }
+  TREK_ON_DEVICE Fault& fault() const { return *context().fault; }
   // Attribute `i` of the node's, in the order that its unit states.
   TREK_ON_DEVICE uint64_t attribute(uint32_t i) const { return scalar(node().first_scalar + i); }
   TREK_ON_DEVICE std::byte* memory(const Operand& operand) const {
@@ -86,6 +102,12 @@ class Task {
 
 #ifndef __CUDA__
  private:
+#endif
+#ifdef TREK_SPECIALISED
+  Context context_;
+  std::byte* shared_;
+  const uint64_t* scalars_;
+#elif !defined(__CUDA__)
   Block block_;
 #endif
 };
@@ -111,6 +133,7 @@ TREK_UNIT_CALL uint64_t changing_scalar(const Scalar& scalar, const std::byte* a
   return cast(from, static_cast<DType>(scalar.to), bits);
 }
 
+#ifndef TREK_SPECIALISED
 // Makes a task's surroundings and reads its scalars. What follows must wait for a sync. The thread's number is the
 // block's: what depends on a Task's could be worked out once for all tasks, and would be kept in local memory.
 TREK_UNIT void begin_task(const Task& task, const Block& block, const Node& node,
@@ -126,5 +149,6 @@ TREK_UNIT void begin_task(const Task& task, const Block& block, const Node& node
             : changing_scalar(scalar, environment.arena, environment.counters);
   }
 }
+#endif
 
 }  // namespace trek::device

@@ -39,7 +39,7 @@ class Gpu : public Machine {
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
   Status zero(uint64_t address, uint64_t bytes) const override;
-  Status start(const Launch& launch) const override;
+  Status start(const Launch& launch, std::shared_ptr<const HostCode> /*code*/) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
@@ -145,7 +145,7 @@ Status Gpu::zero(uint64_t address, uint64_t bytes) const {
                      fmt::format("zeroing {} bytes on {}", bytes, name()));
 }
 
-Status Gpu::start(const Launch& launch) const {
+Status Gpu::start(const Launch& launch, std::shared_ptr<const HostCode>) const {
   if (Status status = context_.make_current(); !status) return status.error();
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};

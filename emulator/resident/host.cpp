@@ -1,11 +1,13 @@
 // This computer as a machine: a thread for each processor, with a block of one thread.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "emulator/loading.h"
+#include "emulator/resident/host_code.h"
 #include "emulator/resident/machine.h"
 #include "emulator/resident/pipeline.h"
 
@@ -15,12 +17,16 @@ namespace {
 using driver::Result;
 using driver::Status;
 
+// How often a processor looks at a counter before it sleeps between looks.
+constexpr int kPatience = 2000;
+
 // What the controller, the waiter and the compute warps of a block do, one after the other.
 class Processor {
  public:
-  Processor(const Launch& launch, uint32_t number)
+  Processor(const Launch& launch, uint32_t number, const HostCode* code)
       : launch_(launch),
         number_(number),
+        code_(code),
         regions_(launch.region_count),
         scratch_(launch.scratch_bytes / 16),
         walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {
@@ -67,7 +73,7 @@ class Processor {
       uint32_t target = 0;
       if (!walker_.target(record, wait, target)) continue;
       const uint32_t* counter = counter_at(launch_, wait.counter);
-      for (;;) {
+      for (int looks = 0;; ++looks) {
         const uint32_t seen = load_acquire(counter);
         if (static_cast<int32_t>(seen - target) >= 0) break;
         __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
@@ -76,7 +82,11 @@ class Processor {
         __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
         note(state, Doing::waiting);
         if (must_leave(launch_, walker_.moment(record))) return false;
-        pause();
+        // Whoever waits long leaves the core to others.
+        if (looks < kPatience)
+          pause();
+        else
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
     }
     return true;
@@ -95,7 +105,10 @@ class Processor {
     const uint64_t began = nanoseconds();
     const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
                                              launch_.seed, counters};
-    if (record.kind == Kind::quick)
+    if (const TaskFunction function = function_of(record))
+      function(environment.arena, block.shared, environment.seed, counters, record.first,
+               record.count, &fault);
+    else if (record.kind == Kind::quick)
       device::execute_quick(block, node, record.first, record.count, environment);
     else if (record.kind == Kind::task)
       device::execute(block, node, record.first, record.count, environment, &fault);
@@ -112,8 +125,16 @@ class Processor {
     return true;
   }
 
+  // Compiled code for a task of a unit; null where the interpreter executes it.
+  TaskFunction function_of(const Record& record) const {
+    if (code_ == nullptr || (record.kind != Kind::task && record.kind != Kind::quick))
+      return nullptr;
+    return code_->function(record.node);
+  }
+
   const Launch& launch_;
   uint32_t number_;
+  const HostCode* code_;
   std::vector<RegionState> regions_;
   std::vector<Line> scratch_;
   Walker<Queue> walker_;
@@ -123,7 +144,8 @@ class Processor {
 
 class Host : public Machine {
  public:
-  explicit Host(int processors) : processors_(processors) {}
+  Host(int processors, std::shared_ptr<const HostCompiler> compiler)
+      : processors_(processors), compiler_(std::move(compiler)) {}
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
   ~Host() override { join(); }
@@ -156,12 +178,17 @@ class Host : public Machine {
     if (bytes > 0) std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return driver::Done{};
   }
-  Status start(const Launch& launch) const override {
+  isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
+                                                       const Image& image) const override {
+    if (compiler_ == nullptr) return std::shared_ptr<const HostCode>();
+    return compiler_->compile(plan, image);
+  }
+  Status start(const Launch& launch, std::shared_ptr<const HostCode> code) const override {
     join();
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)
-      threads_.emplace_back([this, launch, p] {
-        Processor(launch, p).run();
+      threads_.emplace_back([this, launch, code, p] {
+        Processor(launch, p, code.get()).run();
         --running_;
       });
     return driver::Done{};
@@ -191,14 +218,16 @@ class Host : public Machine {
     threads_.clear();
   }
   int processors_;
+  std::shared_ptr<const HostCompiler> compiler_;
   mutable std::vector<std::thread> threads_;
   mutable std::atomic<int> running_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<const Machine> open_host(int processors) {
-  return std::make_shared<Host>(processors);
+std::shared_ptr<const Machine> open_host(int processors,
+                                         std::shared_ptr<const HostCompiler> compiler) {
+  return std::make_shared<Host>(processors, std::move(compiler));
 }
 
 }  // namespace trek::resident

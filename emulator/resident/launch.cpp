@@ -64,9 +64,10 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
 }
 
 driver::Result<std::unique_ptr<Executable>> Executable::create(
-    std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image) {
+    std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
+    std::shared_ptr<const HostCode> code) {
   std::unique_ptr<Executable> executable(
-      new Executable(std::move(machine), plan, std::move(image)));
+      new Executable(std::move(machine), plan, std::move(image), std::move(code)));
   if (Status status = executable->upload(); !status) return status.error();
   return executable;
 }
@@ -224,7 +225,7 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
   launch_.profile =
       options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
   if (Status status = machine_->zero(state_.address, places_.bytes); !status) return status.error();
-  if (Status status = machine_->start(launch_); !status) return status.error();
+  if (Status status = machine_->start(launch_, code_); !status) return status.error();
   Ended ended;
   if (Status status = serve(options, ended.dump); !status) return status.error();
 

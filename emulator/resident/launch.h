@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "emulator/resident/encode.h"
 #include "emulator/resident/machine.h"
 #include "emulator/resident/mail_host.h"
 
@@ -23,9 +24,10 @@ struct Ended {
 
 class Executable {
  public:
-  // `plan` must outlive it.
-  static driver::Result<std::unique_ptr<Executable>> create(std::shared_ptr<const Machine> machine,
-                                                            const plan::Plan& plan, Image image);
+  // `plan` must outlive it; `code` is what the machine compiled.
+  static driver::Result<std::unique_ptr<Executable>> create(
+      std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
+      std::shared_ptr<const HostCode> code = nullptr);
 
   const Image& image() const { return image_; }
   MailHost& mail() { return *mail_; }
@@ -36,8 +38,12 @@ class Executable {
   const std::vector<uint64_t>& profile() const { return profile_; }
 
  private:
-  Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image)
-      : machine_(std::move(machine)), plan_(plan), image_(std::move(image)) {}
+  Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
+             std::shared_ptr<const HostCode> code)
+      : machine_(std::move(machine)),
+        plan_(plan),
+        image_(std::move(image)),
+        code_(std::move(code)) {}
   driver::Status upload();
   driver::Status place_maps(const Memory& arena);
   driver::Status serve(const RunOptions& options, std::string& dump);
@@ -57,6 +63,7 @@ class Executable {
   std::shared_ptr<const Machine> machine_;
   const plan::Plan& plan_;
   Image image_;
+  std::shared_ptr<const HostCode> code_;
   Places places_;
   Memory constants_;  // records, queues, waits, descriptors, places of streams
   Memory state_;

@@ -10,10 +10,16 @@
 
 #include "emulator/device/describe.h"
 #include "emulator/driver/cuda.h"
+#include "emulator/plan/plan.h"
 #include "emulator/resident/mailbox.h"
 #include "emulator/resident/phases.h"
+#include "isa/result.h"
 
 namespace trek::resident {
+
+class HostCode;
+class HostCompiler;
+struct Image;
 
 // Bytes of a machine, given back with the last copy of `owner`.
 struct Memory {
@@ -40,8 +46,14 @@ class Machine {
 
   // Zeroes a range before what comes next: a launch, an upload or a download.
   virtual driver::Status zero(uint64_t address, uint64_t bytes) const = 0;
-  // Starts a launch, which is over when is_done().
-  virtual driver::Status start(const Launch& launch) const = 0;
+  // What the machine makes of an image before it is launched; null where it executes images as they are.
+  virtual isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& /*plan*/,
+                                                               const Image& /*image*/) const {
+    return std::shared_ptr<const HostCode>();
+  }
+  // Starts a launch, which is over when is_done(), with what compile() gave.
+  virtual driver::Status start(const Launch& launch,
+                               std::shared_ptr<const HostCode> code) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
   // While a launch runs: reads what it writes, and writes a word that it reads.
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
@@ -63,7 +75,9 @@ driver::Result<std::string> gpu_level(const driver::DeviceInfo& device);
 driver::Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
                                                         Phases& phases);
 // A thread of this computer for each processor, and blocks of one thread: the same queues, units and
-// mailbox without a GPU, for tests and for debugging.
-std::shared_ptr<const Machine> open_host(int processors);
+// mailbox without a GPU, for tests and for debugging. With a compiler its code executes the tasks, else
+// device::execute().
+std::shared_ptr<const Machine> open_host(int processors,
+                                         std::shared_ptr<const HostCompiler> compiler = nullptr);
 
 }  // namespace trek::resident

@@ -57,6 +57,7 @@ class ResidentProgram : public Program {
   struct Part {
     plan::Plan plan;
     Image image;  // until it is there
+    std::shared_ptr<const HostCode> code;
     std::unique_ptr<Executable> executable;
   };
   Problems link_part(Part& part, bool initialisers, uint64_t memory);
@@ -103,13 +104,18 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   if (image->arena_bytes > memory)
     return {plan::out_of_memory(part.plan, static_cast<int64_t>(image->arena_bytes))};
   part.image = std::move(*image);
+  phases_.end("link");
+  auto code = machine_->compile(part.plan, part.image);
+  if (!code) return code.take_problems();
+  part.code = code.take();
+  if (part.code != nullptr) phases_.end("compile");
   return {};
 }
 
 Problems ResidentProgram::make_executables() {
   for (Part* part : {&init_, &main_}) {
     if (part == &init_ && part->plan.tasks.empty()) continue;
-    auto executable = Executable::create(machine_, part->plan, std::move(part->image));
+    auto executable = Executable::create(machine_, part->plan, std::move(part->image), part->code);
     if (!executable) return device_problem(executable.error());
     part->executable = executable.take();
   }

@@ -1,5 +1,8 @@
 #include "hostlib/run/dump.h"
 
+#include <fmt/format.h>
+
+#include "emulator/jit/jit_engine.h"
 #include "emulator/plan/link.h"
 #include "emulator/plan/print.h"
 #include "hostlib/place.h"
@@ -8,8 +11,40 @@
 
 namespace trek::run {
 
+namespace {
+
+// What the JIT makes of the program on this computer.
+int dump_code(const Options& options, const isa::Module& module, const SourceManager& sources) {
+  if (options.dump == "ptx" || options.dump == "sass") {
+    print_error(
+        fmt::format("trek-run: --dump {}: the engine jit makes code for this computer's "
+                    "processor only; ir and asm show it\n",
+                    options.dump));
+    return kExitNoEngine;
+  }
+  LoadOptions load;
+  load.numerics = options.numerics;
+  load.threads = options.threads;
+  const auto form = options.dump == "ir" ? jit::Form::ir : jit::Form::assembly;
+  const isa::Result<std::string> code =
+      jit::print_code(module, load, form, [&](uint32_t function, uint32_t instruction) {
+        const Place place = {function, instruction};
+        return fmt::format("{}: {}", location_text(module, place), written_text(module, place));
+      });
+  if (!code) {
+    print_problems(code.problems(), sources, options.file);
+    return kExitNoEngine;
+  }
+  print_out(*code);
+  return out_failed() ? kExitNoOutput : kExitDone;
+}
+
+}  // namespace
+
 int dump(const Options& options, const ModuleFile& file, const SourceManager& sources) {
   const isa::Module& module = file.module;
+  if (options.dump != "plan" && options.dump != "fusion")
+    return dump_code(options, module, sources);
   const plan::Device* device = plan::find_device(options.device);
   plan::LinkOptions link;
   link.fast = options.numerics == NumericsMode::fast;

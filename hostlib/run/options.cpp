@@ -99,10 +99,13 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
   repeated("-I", options.include_dirs, "Where to look for included files", "DIR");
   repeated("-D", texts.defines, "Override a .const of the program", "NAME=VALUE");
   app.add_flag("--test", options.test, "Run the tests in the file instead");
-  app.add_option("--dump", options.dump,
-                 "Print what the program is linked to for a device, and do not run it")
+  app.add_option(
+         "--dump", options.dump,
+         "Print what the program becomes, and do not run it: its plan and what is fused for a\n"
+         "device, or what the engine jit makes of it here")
       ->type_name("")
-      ->check(CLI::IsMember({"plan", "fusion"}).description("plan|fusion"));
+      ->check(CLI::IsMember({"plan", "fusion", "ir", "asm", "ptx", "sass"})
+                  .description("plan|fusion|ir|asm"));
   app.add_option("--device", options.device, "The device that --dump links for")
       ->type_name("")
       ->check(CLI::IsMember(device_names())

@@ -262,6 +262,49 @@ class NoEngine(CommandLine):
         self.assertIn("ref", said.replace("'rev'", ""))
 
 
+CHAIN = """.trek 1.0
+.input  @x f32[8,100]
+.input  @b f32[100]
+.output @y f32[8,100]
+.func main() {
+  %a = add @x, @b
+  %e = exp %a
+  @y = relu %e
+}
+"""
+
+
+class Code(CommandLine):
+    """--dump ir and asm: what the engine jit makes of a program."""
+
+    def setUp(self):
+        super().setUp()
+        listed = self.run_trek("--list-engines").stdout
+        if not any(line.split()[:2] == ["jit", "available"] for line in listed.splitlines()):
+            self.skipTest("trek-run --list-engines: " + listed)
+        self.write("chain.trek", CHAIN)
+
+    def test_nothing_of_the_interpreter_is_left(self):
+        code = self.run_trek("--dump", "ir", "chain.trek").stdout
+        self.assertIn("; chain.trek:8:3: @y = relu %e\n", code)
+        self.assertEqual(code.count("\ndefine "), 1, code)
+        called = set(re.findall(r" call [^@\n]*@([\w.]+)\(", code))
+        self.assertEqual([name for name in called if not name.startswith("llvm.")], [], code)
+        self.assertNotIn("switch", code)
+
+    def test_a_chain_is_made_of_vectors(self):
+        self.assertRegex(self.run_trek("--dump", "ir", "chain.trek").stdout, r"fadd <\d+ x float>")
+
+    def test_assembly_has_the_source_beside_it(self):
+        code = self.run_trek("--dump", "asm", "chain.trek").stdout
+        self.assertIn("# chain.trek:8:3: @y = relu %e\n", code)
+        self.assertIn("node0.relu:\n", code)
+
+    def test_code_of_a_gpu_is_refused_by_name(self):
+        for form in ("ptx", "sass"):
+            self.assertIn(form, self.fails("--dump", form, "chain.trek", code=4))
+
+
 class NoOutput(CommandLine):
     """Exit code 5: something that was asked for could not be written."""
 

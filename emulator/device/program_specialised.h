@@ -1,0 +1,137 @@
+// Micro-programs where code is made for one node (TREK_SPECIALISED): instead of an interpreter of their steps
+// there are functions, which emulator/jit makes of the node's programs.
+//
+// A program gives the element `first + ahead` from the main value of that position. Elements that follow
+// `first` as far as the next multiple of trek_together_N() lie evenly spaced in every operand that the program
+// reads, so places are worked out for `first`, and a loop over `ahead` has no division in it.
+#pragma once
+
+#include "emulator/device/apply.h"
+#include "emulator/device/index.h"
+#include "emulator/device/shared.h"
+
+#define TREK_PROGRAM(N)                                                                \
+  uint64_t trek_program_##N(std::byte* arena, const uint64_t* scalars, int64_t* fault, \
+                            int64_t first, int64_t ahead, uint64_t main);              \
+  int64_t trek_together_##N();
+extern "C" {
+TREK_PROGRAM(0)
+TREK_PROGRAM(1)
+TREK_PROGRAM(2)
+TREK_PROGRAM(3)
+}
+#undef TREK_PROGRAM
+
+namespace trek::device {
+
+// The programs of a node: fetch[0], fetch[1], deliver[0], deliver[1].
+inline constexpr uint32_t kDeliver = 2;
+inline constexpr uint32_t kToShared = ~0u;  // no result of the node, but the staged array
+
+namespace program_detail {
+
+TREK_UNIT const Program& program_of(const Node& node, uint32_t which) {
+  return which < kDeliver ? node.fetch[which] : node.deliver[which - kDeliver];
+}
+
+// The element `first + ahead`, in register form; narrow programs look at the lower half of `main`.
+TREK_UNIT uint64_t value_of(const Task& task, uint32_t which, int64_t first, int64_t ahead,
+                            uint64_t main) {
+  std::byte* arena = task.context().arena;
+  int64_t* fault = &task.fault().element;
+  switch (which) {
+    case 0:
+      return trek_program_0(arena, task.scalars(), fault, first, ahead, main);
+    case 1:
+      return trek_program_1(arena, task.scalars(), fault, first, ahead, main);
+    case 2:
+      return trek_program_2(arena, task.scalars(), fault, first, ahead, main);
+    default:
+      return trek_program_3(arena, task.scalars(), fault, first, ahead, main);
+  }
+}
+TREK_UNIT int64_t together(uint32_t which) {
+  switch (which) {
+    case 0:
+      return trek_together_0();
+    case 1:
+      return trek_together_1();
+    case 2:
+      return trek_together_2();
+    default:
+      return trek_together_3();
+  }
+}
+
+// Elements first ... first + count - 1, whose main values and, for kToShared, results are `width` bytes each
+// from `at` on.
+template <typename Word>
+TREK_UNIT void run_line(const Task& task, uint32_t which, int64_t first, int64_t count,
+                        std::byte* at, uint32_t out) {
+  auto* words = reinterpret_cast<Aliased<Word>*>(at);
+  const int64_t most = together(which);
+  const Operand to = out == kToShared ? Operand{} : task.node().result(out);
+  std::byte* result = out == kToShared ? nullptr : task.memory(to);
+  for (int64_t done = 0; done < count;) {
+    const int64_t start = first + done;
+    const int64_t left = most - (most == INT64_MAX ? 0 : start % most);
+    const int64_t n = left < count - done ? left : count - done;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t bits = value_of(task, which, start, i, words[done + i]);
+      if (out == kToShared)
+        words[done + i] = static_cast<Word>(bits);
+      else
+        store64(result, static_cast<DType>(to.dtype), start + i, bits);
+    }
+    done += n;
+  }
+}
+
+template <typename Word>
+TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& where,
+                             uint32_t count, uint32_t at, uint32_t out) {
+  const Node& node = task.node();
+  auto* begin = task.shared<std::byte>(at);
+  if (where.width == 0) return run_line<Word>(task, which, where.first, count, begin, out);
+  const int64_t rows = count / where.width;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t row_at = place_of(node, where.rows, where.first_row + row);
+    std::byte* line = begin + row * where.width * sizeof(Word);
+    if (where.columns.kind == Map::same) {
+      run_line<Word>(task, which, row_at + where.first_column, where.width, line, out);
+      continue;
+    }
+    for (int64_t column = 0; column < where.width; ++column)
+      run_line<Word>(task, which,
+                     row_at + place_of(node, where.columns, where.first_column + column), 1,
+                     line + column * sizeof(Word), out);
+  }
+}
+
+}  // namespace program_detail
+
+// Runs program `which` of the node at positions 0 ... count - 1. Its main value at position p is the p-th of
+// the array at the byte offset `at` of the shared memory (in the narrow form of uint32_t, else of uint64_t).
+// The results go to result `out` of the node, or for kToShared to that array.
+TREK_UNIT void run(const Task& task, uint32_t which, const Positions& where, uint32_t count,
+                   uint32_t at, uint32_t out) {
+  using namespace program_detail;  // NOLINT(google-build-using-namespace)
+  if (program_of(task.node(), which).narrow != 0)
+    run_positions<uint32_t>(task, which, where, count, at, out);
+  else
+    run_positions<uint64_t>(task, which, where, count, at, out);
+}
+
+// Gives element `element` of result 0 by the narrow deliver program, from its main value. What loads and what is
+// made of it are one function here.
+TREK_UNIT void load_delivery(const Task& /*task*/, int64_t /*element*/) {}
+TREK_UNIT void deliver_loaded(const Task& task, uint32_t main, int64_t element) {
+  const Operand& to = task.node().result(0);
+  store64(task.memory(to), static_cast<DType>(to.dtype), element,
+          program_detail::value_of(task, kDeliver, element, 0, main));
+}
+TREK_UNIT void deliver_one(const Task& task, uint32_t main, int64_t element) {
+  deliver_loaded(task, main, element);
+}
+
+}  // namespace trek::device

@@ -1,0 +1,18 @@
+// A node's micro-programs as LLVM functions: the counterpart of the interpreter in emulator/device/program.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <llvm/IR/Module.h>
+
+#include "emulator/device/node.h"
+
+namespace trek::jit {
+
+// Defines trek_program_N and trek_together_N (device/program_specialised.h) for N = `which` in the module of the
+// units, which declares them at most; gives both.
+std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const device::Node& node,
+                                            uint32_t which);
+
+}  // namespace trek::jit

@@ -1,0 +1,153 @@
+#include "emulator/jit/jit_engine.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "emulator/device/node.h"
+#include "emulator/jit/library.h"
+#include "emulator/loading.h"
+#include "emulator/plan/link.h"
+#include "emulator/resident/program.h"
+#include "isa/ops.h"
+
+namespace trek {
+namespace jit {
+namespace {
+
+// The functions of one image, by node.
+class NodeFunctions : public resident::HostCode {
+ public:
+  NodeFunctions(std::unique_ptr<Code> code, std::vector<TaskFunction> functions)
+      : code_(std::move(code)), functions_(std::move(functions)) {}
+  TaskFunction function(uint32_t node) const override { return functions_[node]; }
+
+ private:
+  std::unique_ptr<Code> code_;
+  std::vector<TaskFunction> functions_;
+};
+
+// What is to be compiled of an image, and for which nodes of the plan.
+struct Wanted {
+  std::vector<Request> requests;
+  std::vector<uint32_t> nodes;
+};
+Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
+  Wanted wanted;
+  std::vector<bool> seen(plan.nodes.size());
+  for (const resident::Record& record : image.records) {
+    if (record.kind != resident::Kind::task && record.kind != resident::Kind::quick) continue;
+    if (seen[record.node]) continue;
+    seen[record.node] = true;
+    const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
+    Request request;
+    request.record = {at, reinterpret_cast<const device::Node*>(at)->bytes};
+    request.name =
+        fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
+    wanted.requests.push_back(std::move(request));
+    wanted.nodes.push_back(record.node);
+  }
+  return wanted;
+}
+
+isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal) {
+  isa::Problem found = problem(isa::ErrorCode::UnknownInstruction,
+                               "the engine jit cannot compile this: " + refusal.why);
+  if (wanted.nodes.empty()) return found;
+  const plan::Node& node = plan.nodes[wanted.nodes[refusal.request]];
+  found.place = fmt::format("function {}, instruction {} ({})", node.function, node.instruction,
+                            isa::info(node.opcode).mnemonic);
+  return found;
+}
+
+class PlanCompiler : public resident::HostCompiler {
+ public:
+  PlanCompiler(const Compiler& compiler, int threads) : compiler_(compiler), threads_(threads) {}
+
+  isa::Result<std::shared_ptr<const resident::HostCode>> compile(
+      const plan::Plan& plan, const resident::Image& image) const override {
+    const Wanted wanted = wanted_of(plan, image);
+    auto made = compiler_.compile(wanted.requests, threads_);
+    if (const auto* refusal = std::get_if<Refusal>(&made))
+      return problem_of(plan, wanted, *refusal);
+    auto& code = std::get<std::unique_ptr<Code>>(made);
+    std::vector<TaskFunction> functions(plan.nodes.size());
+    for (size_t i = 0; i < wanted.nodes.size(); ++i) functions[wanted.nodes[i]] = code->function(i);
+    return std::shared_ptr<const resident::HostCode>(
+        std::make_shared<NodeFunctions>(std::move(code), std::move(functions)));
+  }
+
+ private:
+  const Compiler& compiler_;
+  int threads_;
+};
+
+int threads_of(const LoadOptions& options) {
+  if (options.threads > 0) return options.threads;
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+class JitEngine : public Engine {
+ public:
+  explicit JitEngine(const Compiler& compiler) : compiler_(compiler) {}
+  std::string_view name() const override { return "jit"; }
+  std::string description() const override { return jit_engine_status().detail; }
+  isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
+                                             const LoadOptions& options) override {
+    const int threads = threads_of(options);
+    auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(compiler_, threads));
+    return resident::load_program(std::move(machine), module, options, {});
+  }
+
+ private:
+  const Compiler& compiler_;
+};
+
+}  // namespace
+
+isa::Result<std::string> print_code(
+    const isa::Module& module, const LoadOptions& options, Form form,
+    const std::function<std::string(uint32_t function, uint32_t instruction)>& place) {
+  std::string why;
+  const Compiler* with = compiler(why);
+  if (with == nullptr)
+    return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
+  const auto machine = resident::open_host(threads_of(options));
+  plan::LinkOptions link;
+  link.fast = options.numerics == NumericsMode::fast;
+  auto plan = plan::link(module, resident::plan_device(*machine, available_memory()), link);
+  if (!plan) return plan.take_problems();
+  auto image = resident::encode(*plan);
+  if (!image) return image.take_problems();
+  Wanted wanted = wanted_of(*plan, *image);
+  for (size_t i = 0; i < wanted.nodes.size(); ++i) {
+    const plan::Node& node = plan->nodes[wanted.nodes[i]];
+    wanted.requests[i].source = place(node.function, node.instruction);
+  }
+  auto text = with->print(wanted.requests, form);
+  if (const auto* refusal = std::get_if<Refusal>(&text)) return problem_of(*plan, wanted, *refusal);
+  return std::get<std::string>(std::move(text));
+}
+
+}  // namespace jit
+
+EngineStatus jit_engine_status() {
+  EngineStatus status;
+  status.name = "jit";
+  const jit::Compiler* compiler = jit::compiler(status.detail);
+  status.available = compiler != nullptr;
+  if (status.available)
+    status.detail = fmt::format("{}, {} threads", compiler->description(),
+                                std::max(1u, std::thread::hardware_concurrency()));
+  return status;
+}
+
+std::unique_ptr<Engine> make_jit_engine(std::string& why) {
+  const jit::Compiler* compiler = jit::compiler(why);
+  if (compiler == nullptr) return nullptr;
+  return std::make_unique<jit::JitEngine>(*compiler);
+}
+
+}  // namespace trek

@@ -1,0 +1,27 @@
+// The JIT on this computer's processors: plans compiled by LLVM.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "emulator/engine.h"
+
+namespace trek {
+
+EngineStatus jit_engine_status();
+// Null where the library with LLVM is not to be had, and then `why` says so.
+std::unique_ptr<Engine> make_jit_engine(std::string& why);
+
+namespace jit {
+
+enum class Form : uint8_t { ir, assembly };
+
+// The code that a load would make, as text, with `place` before each function: what the program says at an
+// instruction, in lines.
+isa::Result<std::string> print_code(
+    const isa::Module& module, const LoadOptions& options, Form form,
+    const std::function<std::string(uint32_t function, uint32_t instruction)>& place);
+
+}  // namespace jit
+}  // namespace trek

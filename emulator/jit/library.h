@@ -1,0 +1,13 @@
+// libtrek_jit, which holds LLVM: looked for beside the program when it is first asked for, and then kept.
+#pragma once
+
+#include <string>
+
+#include "emulator/jit/compiler.h"
+
+namespace trek::jit {
+
+// The compiler for this machine, or null, and then `why` says what is missing.
+const Compiler* compiler(std::string& why);
+
+}  // namespace trek::jit

@@ -1,0 +1,26 @@
+// From the module of a node to code for a target.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/Error.h>
+#include <llvm/Target/TargetMachine.h>
+
+namespace trek::jit {
+
+// Runs LLVM's own pipeline at O3 on a module of specialise(), with everything put into its one function.
+// Without contraction and without fast-math flags it changes no bit.
+void optimise(llvm::Module& module, llvm::TargetMachine& machine);
+
+// An object file, or assembly text.
+llvm::Expected<llvm::SmallVector<char, 0>> generate(llvm::Module& module,
+                                                    llvm::TargetMachine& machine,
+                                                    llvm::CodeGenFileType type);
+
+// The processor of this machine, for code that is run in this process.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> host_machine();
+
+}  // namespace trek::jit

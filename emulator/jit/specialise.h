@@ -1,0 +1,40 @@
+// What is specialised: the module of one node. It is the same for every target that the JIT compiles for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <llvm/ADT/StringRef.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Support/Error.h>
+
+#include "emulator/jit/compiler.h"
+
+namespace trek::jit {
+
+// The bitcode of units.cpp, of which functions are read when they are first wanted. For one thread.
+class Units {
+ public:
+  static llvm::Expected<std::unique_ptr<Units>> open(llvm::StringRef bitcode);
+
+  // Makes the function `name`, a TaskFunction: the unit of the node's kind, called with the descriptor as a
+  // constant, with the node's programs, and all of it in one function from which the cases that do not arise
+  // have gone. It has passed LLVM's verifier.
+  llvm::Error specialise(const Request& request, const std::string& name);
+  // The functions made since the last time, as a module of this object's context.
+  std::unique_ptr<llvm::Module> take();
+
+ private:
+  struct Made {
+    llvm::Function* task;
+    llvm::GlobalVariable* record;
+  };
+  Units() = default;
+  llvm::LLVMContext context_;
+  std::unique_ptr<llvm::Module> units_;
+  std::vector<Made> made_;
+};
+
+}  // namespace trek::jit

@@ -1,0 +1,37 @@
+// Code in the place of the units' interpreter: what a compiler made of the nodes of an image, for processors that
+// are threads of this computer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "emulator/device/block.h"
+#include "emulator/plan/plan.h"
+#include "emulator/resident/encode.h"
+#include "isa/result.h"
+
+namespace trek::resident {
+
+// Executes the tile [first, first + count) of a node, as device::execute() does with a block of one thread:
+// `shared` is Block::shared, `counters` Environment::counters, *fault is kNoFault before.
+using TaskFunction = void (*)(std::byte* arena, std::byte* shared, uint64_t seed,
+                              const int64_t* counters, int64_t first, int64_t count,
+                              device::Fault* fault);
+
+class HostCode {
+ public:
+  virtual ~HostCode() = default;
+  // Of a node with tasks that a unit executes; null: the interpreter does.
+  virtual TaskFunction function(uint32_t node) const = 0;
+};
+
+class HostCompiler {
+ public:
+  virtual ~HostCompiler() = default;
+  // Fails with a problem that names the instruction of the node.
+  virtual isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
+                                                               const Image& image) const = 0;
+};
+
+}  // namespace trek::resident
