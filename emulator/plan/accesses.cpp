@@ -203,9 +203,10 @@ void Accesses::relate(const Access& later, const Access& earlier, bool whole,
     tasks.clear();
     const bool all = box.rows == 1 && box.begin <= earlier.begin && box.end() >= earlier.end;
     if (whole) {
-      // What its own processor did before, a task need not wait for.
+      // What its own processor did before, a task need not wait for, but where that is its own node's trip before:
+      // a counter of a whole node counts on no task of it running a trip ahead of the others.
       each_touched(box, earlier, [&](uint32_t task) {
-        if (plan_.tasks[task].processor == processor) return true;
+        if (plan_.tasks[task].processor == processor && later.node != earlier.node) return true;
         *found = whole_node(earlier.node);
         return false;
       });
