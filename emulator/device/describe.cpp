@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -435,11 +436,11 @@ DType line_type(DType type) {
 std::optional<int64_t> stride_of(const plan::Lines& lines) {
   std::optional<int64_t> stride;
   int64_t next = 1;  // where the axis before goes on
-  for (auto axis = lines.along.rbegin(); axis != lines.along.rend(); ++axis) {
-    if (axis->size == 1) continue;
-    if (stride && axis->stride != next) return std::nullopt;
-    if (!stride) stride = axis->stride;
-    next = axis->size * axis->stride;
+  for (const plan::Lines::Axis& axis : lines.along | std::views::reverse) {
+    if (axis.size == 1) continue;
+    if (stride && axis.stride != next) return std::nullopt;
+    if (!stride) stride = axis.stride;
+    next = axis.size * axis.stride;
   }
   return stride.value_or(1);
 }
@@ -447,7 +448,7 @@ std::optional<int64_t> stride_of(const plan::Lines& lines) {
 // Whether rows.h can have the lines: f32 or bf16 as it lies, in memory at one stride. A stride other than 1 costs
 // a sector of memory an element, which large tensors do not afford.
 void Describer::describe_stride(const plan::Lines& lines, const Draft& fetch) {
-  constexpr int64_t kSmall = 256 * 1024;
+  constexpr int64_t kSmall = int64_t{256} * 1024;
   const std::optional<int64_t> stride = stride_of(lines);
   const bool is_arg = static_cast<Kind>(node_.kind) == Kind::arg;
   if (!stride || *stride > INT32_MAX || lines.n < 1) return;

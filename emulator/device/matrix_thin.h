@@ -35,6 +35,12 @@ inline constexpr uint32_t kWholeBytes = 116 * 1024;  // of a part, where one is 
 inline constexpr uint32_t kPartBytes = 40 * 1024;    // of one of several, if that will do
 inline constexpr uint32_t kRoom = kSharedBytes - shared_at::kValues;
 
+// Places in shared memory are of 32 bits.
+template <typename T>
+TREK_UNIT T* ahead_of(T* at, uint32_t elements) {
+  return at + elements;
+}
+
 // How a task's product is done.
 struct Work {
   const std::byte* right;  // its first column
@@ -200,7 +206,7 @@ TREK_UNIT void stage(const Task& task, const Work& work, const std::byte* a) {
   constexpr uint32_t kEach = 4;
   float* x = task.shared<float>(shared_at::kValues);
   const uint32_t line = work.blocks * (kBlock + kLeftPad);
-  const auto is_aligned = [](uintptr_t place) { return place % (kEach * kBytes) == 0; };
+  const auto is_aligned = [](uintptr_t place) { return place % (uintptr_t{kEach} * kBytes) == 0; };
   const bool fours = of.a_k == 1 && work.k % kEach == 0 &&
                      is_aligned(reinterpret_cast<uintptr_t>(a)) &&
                      is_aligned(static_cast<uintptr_t>(of.a_row) * kBytes);
@@ -211,11 +217,11 @@ TREK_UNIT void stage(const Task& task, const Work& work, const std::byte* a) {
           uint32_t word[kBytes];
         };
         const Words words = *reinterpret_cast<const Words*>(a + (r * of.a_row + k) * kBytes);
-        Quad four;
+        Quad four{};
         TREK_UNROLLED
         for (uint32_t e = 0; e < kEach; ++e)
           four.word[e] = bits_of(element_of<kType>(words.word[e * kBytes / 4], e % (4 / kBytes)));
-        *reinterpret_cast<Quad*>(x + r * line + k + k / kBlock * kLeftPad) = four;
+        *reinterpret_cast<Quad*>(ahead_of(x, r * line + k + k / kBlock * kLeftPad)) = four;
       }
     } else {
       for (uint32_t k = task.thread(); k < work.k; k += task.threads())
@@ -257,14 +263,15 @@ TREK_UNIT void multiply_block(const Work& work, const std::byte* at, const float
     if constexpr (kByLine) {
       TREK_UNROLLED
       for (uint32_t i = 0; i < kAtOnce; i += kPiece / kBytes) {
-        const Quad quad = *reinterpret_cast<const Quad*>(at + (k + i) * kBytes);
+        const Quad quad = *reinterpret_cast<const Quad*>(ahead_of(at, (k + i) * kBytes));
         TREK_UNROLLED
         for (uint32_t e = 0; e < kPiece / kBytes; ++e)
           y[i + e][0] = element_of<kType>(quad.word[e * kBytes / 4], e % (4 / kBytes));
       }
     } else {
       TREK_UNROLLED
-      for (uint32_t i = 0; i < kAtOnce; ++i) read_columns<kType>(at + (k + i) * work.row, y[i]);
+      for (uint32_t i = 0; i < kAtOnce; ++i)
+        read_columns<kType>(ahead_of(at, (k + i) * work.row), y[i]);
     }
     TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
@@ -279,7 +286,7 @@ TREK_UNIT void multiply_block(const Work& work, const std::byte* at, const float
   TREK_ROLLED
   for (; k < n; ++k) {
     float y[kColumns];
-    read_columns<kType>(at + k * (kByLine ? kBytes : work.row), y);
+    read_columns<kType>(ahead_of(at, k * (kByLine ? kBytes : work.row)), y);
     TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
     for (uint32_t c = 0; c < kColumns; ++c)
@@ -304,7 +311,7 @@ TREK_UNIT void multiply_blocks(const Task& task, const Work& work, uint32_t pane
     const uint32_t k = block * kBlock;
     float sum[kRows][kColumns] = {};
     multiply_block<kType, kByLine, kRows, kColumns>(work, task.shared<const std::byte>(panel + at),
-                                                    left + block * (kBlock + kLeftPad),
+                                                    ahead_of(left, block * (kBlock + kLeftPad)),
                                                     work.k - k < kBlock ? work.k - k : kBlock, sum);
     TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
@@ -344,7 +351,7 @@ TREK_UNIT void finish(const Task& task, const Work& work, uint32_t columns, int6
       TREK_UNROLLED
       for (uint32_t j = 0; j < kAddends; ++j) addend[j] = sums[(b + j) * outputs + i];
       TREK_UNROLLED
-      for (uint32_t j = 0; j < kAddends; ++j) total = semantics::add(total, addend[j]);
+      for (const float next : addend) total = semantics::add(total, next);
     }
     TREK_ROLLED
     for (; b < work.blocks; ++b) total = semantics::add(total, sums[b * outputs + i]);

@@ -21,8 +21,10 @@
 #include "emulator/jit/optimise.h"
 #include "emulator/jit/specialise.h"
 
+// NOLINTBEGIN(readability-identifier-naming): symbols of the embedded file
 extern "C" const char trek_jit_units[];
 extern "C" const char trek_jit_units_end[];
+// NOLINTEND(readability-identifier-naming)
 
 namespace trek::jit {
 namespace {
@@ -54,6 +56,7 @@ std::string guarded(const Body& body) {
     text = "LLVM: " + fatal;
   }
   recovery = nullptr;
+  recovered_from = nullptr;
   return text;
 }
 
@@ -205,7 +208,7 @@ class HostCompiler : public Compiler {
       return maker;
     }
     llvm::Error compile(std::span<const Request> requests, std::span<const size_t> of,
-                        Object& object) {
+                        Object& object) const {
       for (const size_t i : of)
         if (llvm::Error error = units->specialise(requests[i], name_of(i))) return error;
       const std::unique_ptr<llvm::Module> module = units->take();
@@ -215,7 +218,7 @@ class HostCompiler : public Compiler {
       object = std::move(*code);
       return llvm::Error::success();
     }
-    llvm::Error print(const Request& request, Form form, std::string& text) {
+    llvm::Error print(const Request& request, Form form, std::string& text) const {
       if (llvm::Error error = units->specialise(request, request.name)) return error;
       const std::unique_ptr<llvm::Module> module = units->take();
       optimise(*module, *machine);
