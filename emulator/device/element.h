@@ -24,6 +24,11 @@ enum class Form : uint8_t { real32, real64, sint, uint };
 template <typename T>
 using Aliased __attribute__((may_alias)) = T;
 
+// Sixteen bytes at once.
+struct __attribute__((may_alias, aligned(16))) Words {
+  uint32_t e[4];
+};
+
 namespace element_detail {
 // The byte sizes of all types, 4 bits each, and masks of kinds, from types.def.
 inline constexpr uint64_t kSizes = 0

@@ -70,14 +70,14 @@ struct Copier {
     place += to;
     const uint32_t half = to_apart == kByLine ? kStep * 4 : apart * 4;
     if (to_apart == 0) {
-      copy_four(place, from);
-      copy_four(place + kStep * kPitch, from + half);
+      copy_ahead<16>(place, from);
+      copy_ahead<16>(place + kStep * kPitch, from + half);
     } else {
       const std::byte* at = from;
 #pragma unroll
       for (uint32_t i = 0; i < 4; ++i) {
-        copy_one(place, at);
-        copy_one(place + kStep * kPitch, at + half);
+        copy_ahead<4>(place, at);
+        copy_ahead<4>(place + kStep * kPitch, at + half);
         if (i < more) at += apart;
         place += to_apart;
         hide(place);
@@ -98,9 +98,9 @@ struct Copier {
       const uint32_t to_here = place + to + n * to_apart + (high ? kStep * kPitch : 0);
       if (!inside) at = behind(left);
       if (to_apart != 0)
-        copy_one(to_here, at);
+        copy_ahead<4>(to_here, at);
       else if (n == 0)
-        copy_four(to_here, at);
+        copy_ahead<16>(to_here, at);
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #ifdef __CUDA__
 
+#include "emulator/device/copies.h"
 #include "emulator/device/matrix_cut.h"
 #include "emulator/device/stage.h"
 
@@ -27,14 +28,7 @@ TREK_TILE uint32_t address(const Task& task, uint32_t at) {
   return shared_address(task.shared<float>(at));
 }
 
-// Copies from memory to shared memory, which arrive later.
-TREK_TILE void copy_four(uint32_t to, const std::byte* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-TREK_TILE void copy_one(uint32_t to, const std::byte* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-}
-// The same where `does`, without a branch.
+// copy_ahead() of 16 bytes or of 4 where `does`, without a branch.
 TREK_TILE void copy_four(bool does, uint32_t to, const std::byte* from) {
   asm volatile(
       "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(
@@ -48,16 +42,6 @@ TREK_TILE void copy_one(bool does, uint32_t to, const std::byte* from) {
           static_cast<uint32_t>(does)),
       "r"(to), "l"(from)
       : "memory");
-}
-TREK_TILE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all but the last `pending` groups of copies of this thread have arrived.
-TREK_TILE void wait_for_copies(uint32_t pending) {
-  if (pending == 0)
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-  else if (pending == 1)
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-  else
-    asm volatile("cp.async.wait_group 2;" ::: "memory");
 }
 
 // Keeps the compiler from working out a number in another way, or long before it is wanted.

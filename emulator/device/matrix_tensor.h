@@ -197,14 +197,14 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
   for (uint32_t step = 0; step + 1 < kRing; ++step) bring(step);
   TREK_ROLLED
   for (uint32_t step = 0; step < steps; ++step) {
-    wait_for_copies<kRing - 2>();
+    wait_for_copies(kRing - 2);
     task.sync();  // everybody's copies are there, and the slot before has been read
     bring(step + kRing - 1);
     const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
     multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() / 32,
                                              task.thread() % 32, sum);
   }
-  wait_for_copies<0>();
+  wait_for_copies(0);
   task.sync();
 }
 

@@ -18,6 +18,7 @@
 // have the columns of a block and then the next block, or the next block of a column, read different banks.
 #pragma once
 
+#include "emulator/device/copies.h"
 #include "emulator/device/stage.h"
 #include "isa/semantics/dot.h"
 
@@ -100,39 +101,16 @@ static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +
                   kRoom,
               "one step of columns has room");
 
-// kBytes from memory to shared memory, which arrive before arrived() has returned.
+// kBytes from memory to shared memory, which arrive before wait_for_copies() has returned.
 template <uint32_t kBytes>
 TREK_UNIT void copy(const Task& task, uint32_t to, const std::byte* from) {
 #ifdef __CUDA__
-  const uint32_t at = shared_address(task.shared<std::byte>(to));
-  if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-  else if constexpr (kBytes > 2)
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(kBytes)
-                 : "memory");
+  if constexpr (kBytes > 2)
+    copy_ahead<kBytes>(shared_address(task.shared<std::byte>(to)), from);
   else
     *task.shared<Aliased<uint16_t>>(to) = read<uint16_t>(from, 0);
 #else
   __builtin_memcpy(task.shared<std::byte>(to), from, kBytes);
-#endif
-}
-// Ends a group of copies.
-TREK_UNIT void commit() {
-#ifdef __CUDA__
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits for this thread's copies but for those of the last `ahead` groups.
-TREK_UNIT void arrived(uint32_t ahead) {
-#ifdef __CUDA__
-  if (ahead == 0)
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-  else if (ahead == 1)
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-  else
-    asm volatile("cp.async.wait_group 2;" ::: "memory");
-#else
-  static_cast<void>(ahead);
 #endif
 }
 
@@ -179,7 +157,7 @@ TREK_UNIT void ask(const Task& task, const Work& work, uint32_t part) {
     else if constexpr (kElement == 2)
       ask_pieces<2>(task, work, from, to, columns, kElement);
   }
-  commit();
+  commit_copies();
 }
 
 // Elements of a word that has one or two.
@@ -192,11 +170,6 @@ TREK_UNIT float element_of(uint32_t word, uint32_t e) {
 }
 template <DType kType>
 inline constexpr uint32_t kElementBytes = kType == DType::f32 ? 4 : 2;
-
-// 4 and 16 bytes of shared memory.
-struct __attribute__((may_alias, aligned(16))) Quad {
-  uint32_t word[4];
-};
 
 // The left operand: [row][block][k] of float, kLeftPad after a block.
 template <DType kType>
@@ -213,15 +186,15 @@ TREK_UNIT void stage(const Task& task, const Work& work, const std::byte* a) {
   for (uint32_t r = 0; r < work.rows; ++r) {
     if (fours) {
       for (uint32_t k = kEach * task.thread(); k < work.k; k += kEach * task.threads()) {
-        struct __attribute__((may_alias, aligned(kEach * kBytes))) Words {
+        struct __attribute__((may_alias, aligned(kEach * kBytes))) Piece {
           uint32_t word[kBytes];
         };
-        const Words words = *reinterpret_cast<const Words*>(a + (r * of.a_row + k) * kBytes);
-        Quad four{};
+        const Piece words = *reinterpret_cast<const Piece*>(a + (r * of.a_row + k) * kBytes);
+        Words four{};
         TREK_UNROLLED
         for (uint32_t e = 0; e < kEach; ++e)
-          four.word[e] = bits_of(element_of<kType>(words.word[e * kBytes / 4], e % (4 / kBytes)));
-        *reinterpret_cast<Quad*>(ahead_of(x, r * line + k + k / kBlock * kLeftPad)) = four;
+          four.e[e] = bits_of(element_of<kType>(words.word[e * kBytes / 4], e % (4 / kBytes)));
+        *reinterpret_cast<Words*>(ahead_of(x, r * line + k + k / kBlock * kLeftPad)) = four;
       }
     } else {
       for (uint32_t k = task.thread(); k < work.k; k += task.threads())
@@ -263,10 +236,10 @@ TREK_UNIT void multiply_block(const Work& work, const std::byte* at, const float
     if constexpr (kByLine) {
       TREK_UNROLLED
       for (uint32_t i = 0; i < kAtOnce; i += kPiece / kBytes) {
-        const Quad quad = *reinterpret_cast<const Quad*>(ahead_of(at, (k + i) * kBytes));
+        const Words quad = *reinterpret_cast<const Words*>(ahead_of(at, (k + i) * kBytes));
         TREK_UNROLLED
         for (uint32_t e = 0; e < kPiece / kBytes; ++e)
-          y[i + e][0] = element_of<kType>(quad.word[e * kBytes / 4], e % (4 / kBytes));
+          y[i + e][0] = element_of<kType>(quad.e[e * kBytes / 4], e % (4 / kBytes));
       }
     } else {
       TREK_UNROLLED
@@ -276,11 +249,11 @@ TREK_UNIT void multiply_block(const Work& work, const std::byte* at, const float
     TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
     for (uint32_t i = 0; i < kAtOnce; i += 4) {
-      const Quad four = *reinterpret_cast<const Quad*>(x + row_of(r) + k + i);
+      const Words four = *reinterpret_cast<const Words*>(x + row_of(r) + k + i);
       TREK_UNROLLED
       for (uint32_t e = 0; e < 4; ++e) TREK_UNROLLED
       for (uint32_t c = 0; c < kColumns; ++c)
-        sum[r][c] = semantics::fma(as_float(four.word[e]), y[i + e][c], sum[r][c]);
+        sum[r][c] = semantics::fma(as_float(four.e[e]), y[i + e][c], sum[r][c]);
     }
   }
   TREK_ROLLED
@@ -376,7 +349,7 @@ TREK_UNIT void multiply_tile(const Task& task, const Work& work, const std::byte
     const uint32_t columns = work.columns - column < work.part ? work.columns - column : work.part;
     // Its place was read two syncs ago, or has not been.
     if (work.ahead > 0 || part > 0) ask<kElementBytes<kType>>(task, work, part + work.ahead);
-    arrived(work.ahead);
+    wait_for_copies(work.ahead);
     task.sync();
     const uint32_t panel = work.panels + part % (work.ahead + 1) * work.bytes;
     if (work.rows == 1)

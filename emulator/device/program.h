@@ -49,9 +49,6 @@ TREK_UNIT void put(const Task& task, uint32_t to, const Four& values) {
 }
 
 // Elements of 16 or 32 bits that lie side by side are read and written together.
-struct __attribute__((may_alias, aligned(16))) Words {
-  uint32_t e[4];
-};
 struct __attribute__((may_alias, aligned(8))) Halves {
   uint16_t e[4];
 };

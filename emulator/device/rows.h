@@ -18,9 +18,12 @@ TREK_UNIT float from_lane(float value, uint32_t lane) {
   return as_float(static_cast<uint32_t>(__nvvm_shfl_sync_idx_i32(
       0xFFFFFFFF, static_cast<int>(bits_of(value)), static_cast<int>(lane), 31)));
 }
+TREK_UNIT uint32_t from_below(uint32_t value, uint32_t lanes) {
+  return static_cast<uint32_t>(
+      __nvvm_shfl_sync_down_i32(0xFFFFFFFF, static_cast<int>(value), static_cast<int>(lanes), 31));
+}
 TREK_UNIT float from_below(float value, uint32_t lanes) {
-  return as_float(static_cast<uint32_t>(__nvvm_shfl_sync_down_i32(
-      0xFFFFFFFF, static_cast<int>(bits_of(value)), static_cast<int>(lanes), 31)));
+  return as_float(from_below(bits_of(value), lanes));
 }
 
 // The lanes that have a row of n elements: 8, 16 or 32, so that several short rows are worked on at once.
@@ -199,9 +202,8 @@ TREK_UNIT void each_element(const std::byte* from, int64_t pitch, uint32_t first
 
 // A tile joined; what lane 0 has holds.
 template <DType kType, class Join>
-TREK_UNIT float join_tile(const std::byte* from, int64_t pitch, uint32_t n, bool squares,
-                          Join join) {
-  const uint32_t lane = static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x()) % 32;
+TREK_UNIT float join_tile(const std::byte* from, int64_t pitch, uint32_t lane, uint32_t n,
+                          bool squares, Join join) {
   float value = 0;
   each_element<kType>(from, pitch, lane, 32, n, [&](uint32_t i, float x) {
     const float term = squares ? x * x : x;
@@ -249,8 +251,8 @@ TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join)
       const std::byte* from = lying.line(node, line + l) + first * lying.pitch;
       const uint32_t left = n - first < kTile ? n - first : kTile;
       const float sum = lying.type == DType::f32
-                            ? join_tile<DType::f32>(from, lying.pitch, left, squares, join)
-                            : join_tile<DType::bf16>(from, lying.pitch, left, squares, join);
+                            ? join_tile<DType::f32>(from, lying.pitch, lane, left, squares, join)
+                            : join_tile<DType::bf16>(from, lying.pitch, lane, left, squares, join);
       if (lane == 0) sums[p] = sum;
     }
     task.sync();
@@ -325,13 +327,8 @@ TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
       else
         each_element<DType::bf16>(from, lying.pitch, first, step, n, look);
 #pragma unroll
-      for (uint32_t half = 16; half > 0; half /= 2) {
-        const auto key = static_cast<uint32_t>(__nvvm_shfl_sync_down_i32(
-            0xFFFFFFFF, static_cast<int>(best.key), static_cast<int>(half), 31));
-        const auto at = static_cast<uint32_t>(__nvvm_shfl_sync_down_i32(
-            0xFFFFFFFF, static_cast<int>(best.at), static_cast<int>(half), 31));
-        best.look(key, at);
-      }
+      for (uint32_t half = 16; half > 0; half /= 2)
+        best.look(from_below(best.key, half), from_below(best.at, half));
       if (!together) {
         if (lane == 0) found[l] = best.at;
         continue;

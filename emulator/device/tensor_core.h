@@ -10,7 +10,7 @@
 
 #ifdef __CUDA__
 
-#include "emulator/device/block.h"
+#include "emulator/device/copies.h"
 
 namespace trek::device::tensor {
 
@@ -36,11 +36,6 @@ TREK_TILE uint32_t piece_at(uint32_t row, uint32_t piece) {
 TREK_TILE void copy_16(uint32_t to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
-}
-TREK_TILE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kBehind>  // groups that may be on their way still
-TREK_TILE void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kBehind) : "memory");
 }
 
 // Four matrices of 8 × 8; lane l gives the address of row l mod 8 of matrix l / 8. Transposed, a lane gets

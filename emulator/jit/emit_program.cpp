@@ -7,6 +7,8 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include "emulator/device/element.h"
+
 namespace trek::jit {
 namespace {
 
@@ -36,10 +38,6 @@ Spacing spacing_of(const Node& node, Map map) {
 int64_t together(int64_t a, int64_t b) {
   if (a == INT64_MAX) return b;
   return b == INT64_MAX ? a : std::gcd(a, b);
-}
-
-bool is_signed(DType type) {
-  return type == DType::i8 || type == DType::i16 || type == DType::i32 || type == DType::i64;
 }
 
 // Emits the body of one program.
@@ -145,8 +143,9 @@ class ProgramEmitter {
   Value* widened(Value* value, DType type) {
     if (program_.narrow == 0) return value;
     Value* low = builder_.CreateTrunc(value, builder_.getInt32Ty());
-    return is_signed(type) ? builder_.CreateSExt(low, builder_.getInt64Ty())
-                           : builder_.CreateZExt(low, builder_.getInt64Ty());
+    return device::form_of(type) == device::Form::sint
+               ? builder_.CreateSExt(low, builder_.getInt64Ty())
+               : builder_.CreateZExt(low, builder_.getInt64Ty());
   }
 
   void step(const Step& of) {

@@ -78,9 +78,7 @@ class Levels {
 template <typename F>
 void Levels::each_read(const Node& node, F&& f) const {
   const auto read = [&](const Operand& operand) {
-    if (operand.kind != Operand::Kind::view) return;
-    const uint32_t buffer = plan_.views[operand.index].buffer;
-    if (buffer != kNone) f(buffer);
+    if (operand.kind == Operand::Kind::view) f(plan_.views[operand.index].buffer);
   };
   for (const Operand& operand : node.operands) read(operand);
   for (const Attribute& attribute : node.attributes)

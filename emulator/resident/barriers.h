@@ -4,7 +4,7 @@
 
 #ifdef __CUDA__
 
-#include "emulator/device/block.h"
+#include "emulator/device/copies.h"
 #include "emulator/resident/primitives.h"
 
 namespace trek::resident {
@@ -45,8 +45,7 @@ TREK_RESIDENT void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "m
 
 // Sixteen bytes that never change, behind the back of the threads: see fetched() and arrive_fetched().
 TREK_RESIDENT void fetch(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
-               : "memory");
+  device::copy_ahead<16>(shared_address(to), from);
 }
 // Waits for everything that this thread has fetched.
 TREK_RESIDENT void fetched() { asm volatile("cp.async.wait_all;" ::: "memory"); }

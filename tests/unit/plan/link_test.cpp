@@ -44,6 +44,10 @@ void expect_same_everywhere(const isa::Module& module) {
     }
 }
 
+Plan linked_for_h200(const std::string& text) {
+  return linked(assembled(text), *find_device("h200"));
+}
+
 // The processors that have tiles of the node whose result is `name`.
 std::set<uint32_t> processors_of(const Plan& plan, std::string_view name) {
   std::set<uint32_t> found;
@@ -57,7 +61,7 @@ std::set<uint32_t> processors_of(const Plan& plan, std::string_view name) {
 }  // namespace
 
 TEST_CASE("products that do not need each other stand on processors of their own") {
-  const Plan plan = linked(assembled(R"(
+  const Plan plan = linked_for_h200(R"(
 .state @h f32[1,64]
 .state @a f32[64,512]
 .state @b f32[64,512]
@@ -67,8 +71,7 @@ TEST_CASE("products that do not need each other stand on processors of their own
   @x = matmul @h, @a
   @y = matmul @h, @b
 }
-)"),
-                           *find_device("h200"));
+)");
   const std::set<uint32_t> x = processors_of(plan, "@x");
   const std::set<uint32_t> y = processors_of(plan, "@y");
   CHECK(x.size() + y.size() > 40);
@@ -76,20 +79,19 @@ TEST_CASE("products that do not need each other stand on processors of their own
 }
 
 TEST_CASE("a product that runs alone has nearly all processors") {
-  const Plan plan = linked(assembled(R"(
+  const Plan plan = linked_for_h200(R"(
 .state @h f32[1,1024]
 .state @a f32[1024,1024]
 .output @y f32[1,1024]
 .func main() {
   @y = matmul @h, @a
 }
-)"),
-                           *find_device("h200"));
+)");
   CHECK(processors_of(plan, "@y").size() >= 120);
 }
 
 TEST_CASE("heads of attention stay on their processors from scores to values") {
-  const Plan plan = linked(assembled(R"(
+  const Plan plan = linked_for_h200(R"(
 .state @q bf16[12,1,64]
 .state @k bf16[12,64,64]
 .state @v bf16[12,64,64]
@@ -100,15 +102,14 @@ TEST_CASE("heads of attention stay on their processors from scores to values") {
   %narrow = cast %shares, to=bf16
   @y = matmul %narrow, @v
 }
-)"),
-                           *find_device("h200"));
+)");
   CHECK(plan.tasks.size() == 36);
   CHECK(plan.waits.empty());
   CHECK(processors_of(plan, "@y").size() == 12);
 }
 
 TEST_CASE("a chain of single tasks stays on one processor, and a slice beside it has its own") {
-  const Plan plan = linked(assembled(R"(
+  const Plan plan = linked_for_h200(R"(
 .state @x f32[1,256]
 .state @other f32[4,256]
 .output @y f32[1,256]
@@ -120,8 +121,7 @@ TEST_CASE("a chain of single tasks stays on one processor, and a slice beside it
   @y       = mul %centred, %square
   @part    = slice @other, at=[2,0], size=[1,256]
 }
-)"),
-                           *find_device("h200"));
+)");
   CHECK(plan.waits.empty());
   CHECK(processors_of(plan, "@y").size() == 1);
   CHECK(processors_of(plan, "@y") == processors_of(plan, "%mean"));
@@ -129,7 +129,7 @@ TEST_CASE("a chain of single tasks stays on one processor, and a slice beside it
 }
 
 TEST_CASE("registers of nodes that can run together do not take each other's places") {
-  const Plan plan = linked(assembled(R"(
+  const Plan plan = linked_for_h200(R"(
 .state @h f32[1,64]
 .state @a f32[64,512]
 .state @large f32[4096,512]
@@ -141,8 +141,7 @@ TEST_CASE("registers of nodes that can run together do not take each other's pla
   %to = slice @large, at=[1,0], size=[1,512]
   @y = matmul @h, @a, bias=%to
 }
-)"),
-                           *find_device("h200"));
+)");
   const auto offset = [&](std::string_view name) {
     for (const Buffer& buffer : plan.buffers)
       if (buffer.name == name) return buffer.offset;
