@@ -45,9 +45,11 @@
 #define TREK_UNROLLED
 #endif
 
-// What holds accumulators must be copied into its caller, or they go through memory; lambdas too.
+// What holds accumulators must be copied into its caller, or they go through memory; lambdas and
+// members too.
 #define TREK_TILE TREK_ON_DEVICE static inline __attribute__((always_inline))
 #define TREK_TILE_LAMBDA __attribute__((always_inline))
+#define TREK_TILE_MEMBER TREK_ON_DEVICE __attribute__((always_inline))
 
 namespace trek::device {
 

@@ -11,6 +11,7 @@
 #include "emulator/device/describe_product.h"
 #include "emulator/device/element.h"
 #include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
 #include "emulator/plan/geometry.h"
@@ -655,8 +656,14 @@ void Describer::describe_matrix() {
   const plan::Product product = narrow ? plan::product_of(plan_, of_) : plan::Product::ordered;
   to.product = static_cast<uint8_t>(product);
   to.part_columns = static_cast<uint16_t>(tiles.part_columns);
-  if (product != plan::Product::tensor) return;
+  if (product == plan::Product::ordered) return;
   describe_tail(record_, draft, result_type(0).dtype, to);
+  if (product == plan::Product::thin) {
+    const plan::View& right = plan_.view(of_.operands[1].index);
+    to.thin = thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),
+                               element == DType::f32, plan_.buffers[right.buffer].immutable});
+    return;
+  }
   if (!plan_.device.copies_tensors) return;
   maps_ = tensor_maps(plan_, of_, to);
   to.has_maps = maps_.empty() ? 0 : 1;

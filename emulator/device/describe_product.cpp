@@ -20,9 +20,17 @@ bool is_f32_or_16(DType type) {
   return type == DType::f32 || type == DType::f16 || type == DType::bf16;
 }
 
+// Whether it is of one operand and nothing else.
+bool is_unary(Opcode opcode) {
+  const isa::OpInfo& info = isa::info(opcode);
+  return info.family == isa::Family::pointwise && info.operands.size() == 1 &&
+         info.attributes.empty();
+}
+
 // A step whose value so far is `value`, as one for registers; false where it is none.
-bool tail_step(const Record& record, const Draft::Step& from, Input value, int64_t columns,
+bool tail_step(const Record& record, const Draft::Step& from, Input value, const Matrix& of,
                TailStep& to) {
+  const bool thin = static_cast<Product>(of.product) == Product::thin;
   const auto is_value = [&](Input input) {
     return input.kind == value.kind && input.index == value.index;
   };
@@ -41,7 +49,8 @@ bool tail_step(const Record& record, const Draft::Step& from, Input value, int64
       if (!is_value(from.inputs[0])) return false;
       break;
     default:
-      return false;
+      if (!thin || !is_unary(from.opcode) || !is_value(from.inputs[0])) return false;
+      break;
   }
   if (is_value(second) || !is_f32_or_16(from.from) || !is_f32_or_16(from.to)) return false;
   to = {};
@@ -54,11 +63,11 @@ bool tail_step(const Record& record, const Draft::Step& from, Input value, int64
       return true;
     case Input::Kind::scalar:
       to.second = TailStep::scalar;
-      return true;
+      return !thin || record.is_constant(second.index);
     case Input::Kind::operand:
       if (!is_f32_or_16(record.operand_type(second.index))) return false;
       to.second = record.reads_same(second.index) ? TailStep::elements : TailStep::row;
-      return record.reads_same(second.index) || record.reads_row(second.index, columns);
+      return record.reads_same(second.index) || record.reads_row(second.index, of.n);
     default:
       return false;
   }
@@ -68,8 +77,9 @@ bool tail_step(const Record& record, const Draft::Step& from, Input value, int64
 
 void describe_tail(const Record& record, const Draft& draft, DType result, Matrix& to) {
   to.tail_steps = Matrix::kNoTail;
-  // Lanes read and write pieces of two and of eight columns.
-  if (!is_f32_or_16(result) || to.n % 8 != 0) return;
+  // Lanes of tensor cores read and write pieces of two and of eight columns.
+  if (!is_f32_or_16(result)) return;
+  if (static_cast<Product>(to.product) == Product::tensor && to.n % 8 != 0) return;
   size_t count = draft.steps.size();
   // The store rounds to the result's type.
   if (count > 0 && draft.steps[count - 1].opcode == Opcode::Cast) --count;
@@ -77,7 +87,7 @@ void describe_tail(const Record& record, const Draft& draft, DType result, Matri
   Input value{Input::Kind::main, 0};
   for (size_t s = 0; s < draft.steps.size(); ++s) {
     TailStep step{};
-    if (!tail_step(record, draft.steps[s], value, to.n, step)) return;
+    if (!tail_step(record, draft.steps[s], value, to, step)) return;
     if (s < count) to.tail[s] = step;
     value = {Input::Kind::step, static_cast<uint32_t>(s)};
   }

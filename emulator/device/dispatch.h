@@ -108,12 +108,17 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
     case Kind::permutation:
       return permutation(task);
     case Kind::matrix:
-      if (static_cast<Product>(task.node().matrix.product) == Product::thin)
-        return multiply_tile_thin(task, first);
 #ifdef __CUDA__
+      // A thin product comes here only with a descriptor too long for shared memory: see execute_thin().
       if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
         return multiply_tile_tensor(task, first);
-      if (matrix_f32::suits(task.node())) return multiply_tile_f32(task, first);
+      if (static_cast<Product>(task.node().matrix.product) == Product::ordered &&
+          matrix_f32::suits(task.node()))
+        return multiply_tile_f32(task, first);
+#else
+      if (static_cast<Product>(task.node().matrix.product) == Product::thin)
+        return multiply_tile_thin(task, task.node(), first, task.context().arena,
+                                  [] { return true; });
 #endif
       if constexpr (kFull) {
         const bool wide = size_of(static_cast<DType>(task.node().compute)) == 8;
@@ -269,6 +274,19 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 #endif
 
 #ifndef TREK_SPECIALISED
+template <class Ready>
+TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
+                            const Environment& environment, Fault* fault, Ready ready) {
+  const Task task(block);
+  multiply_tile_thin(task, node, tile, environment.arena, [&] {
+    if (!ready()) return false;
+    if (node.matrix.tail_steps == Matrix::kNoTail)
+      begin_task(task, block, node, environment, fault);
+    return true;
+  });
+  task.sync();
+}
+
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
   run_quick(block, node, first, count, environment.arena);

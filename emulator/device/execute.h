@@ -31,6 +31,12 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
                                                              const Environment& environment);
 #endif
 
+// execute_unit() of a tile of a thin product, from before its inputs are there: `ready()`, which all threads call,
+// waits for them and says whether the task is to be executed after all.
+template <class Ready>
+TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
+                            const Environment& environment, Fault* fault, Ready ready);
+
 // execute() of a task of a node that is quick, which cannot trap.
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment);

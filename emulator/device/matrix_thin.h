@@ -5,105 +5,59 @@
 // right operand to shared memory (cp.async: pieces of 16 bytes that take no registers while they are on
 // their way), the left operand meanwhile; then a block of k of a column is one thread's, because the dot
 // order sums blocks apart from each other, and at last a thread adds the blocks of an output in ascending
-// order and takes it through the deliver program. More columns than there is room for come in parts, the
-// next ones while one is multiplied.
+// order and takes it through the tail. More columns than there is room for come in parts, the next ones
+// while one is multiplied.
 //
-//   ask       copies of a part, which need nothing that a program writes where the right operand is
-//             immutable
+//   ask       copies of a part: before the task's inputs are there, where nothing writes the right operand
 //   stage     the left operand, as floats
 //   multiply  the sums of blocks
 //   finish    their sums, and the results
+//
+// What a tile needs has been worked out by describe() (matrix_thin_cut.h), because a task is short: an
+// instruction that is met once in a task takes some ten cycles.
 //
 // In shared memory a block has a row more than it needs, or a piece: so threads beside each other, which
 // have the columns of a block and then the next block, or the next block of a column, read different banks.
 #pragma once
 
 #include "emulator/device/copies.h"
+#include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/stage.h"
-#include "isa/semantics/dot.h"
 
 namespace trek::device {
 
 namespace thin {
 
-inline constexpr uint32_t kBlock = semantics::kDotBlock;
-inline constexpr uint32_t kLeftPad = 4;              // floats after a block of the left operand
-inline constexpr uint32_t kPiece = 16;               // bytes of a copy, at most
-inline constexpr uint32_t kAtOnce = 16;              // k that a thread reads before it multiplies
-inline constexpr uint32_t kAddends = 8;              // sums that it reads before it adds
-inline constexpr uint32_t kParts = 3;                // in shared memory, at most
-inline constexpr uint32_t kWholeBytes = 116 * 1024;  // of a part, where one is all
-inline constexpr uint32_t kPartBytes = 40 * 1024;    // of one of several, if that will do
-inline constexpr uint32_t kRoom = kSharedBytes - shared_at::kValues;
+inline constexpr uint32_t kAtOnce = 16;  // k that a thread reads before it multiplies
+inline constexpr uint32_t kAddends = 8;  // sums that it reads before it adds
+
+// A task: the node, and where its tile lies.
+struct Work {
+  const Node& node;
+  std::byte* arena;
+  const std::byte* left;   // the first row
+  const std::byte* right;  // the first column
+  int64_t first;           // the first output
+  uint32_t column;         // and its column
+  uint32_t columns;
+
+  TREK_ON_DEVICE const Matrix& matrix() const { return node.matrix; }
+  TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin; }
+  TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
+};
 
 // Places in shared memory are of 32 bits.
 template <typename T>
-TREK_UNIT T* ahead_of(T* at, uint32_t elements) {
+TREK_TILE T* ahead_of(T* at, uint32_t elements) {
   return at + elements;
 }
 
-// How a task's product is done.
-struct Work {
-  const std::byte* right;  // its first column
-  uint32_t pitch;  // bytes of memory from a k to the next, or where k are neighbours from a column
-  uint32_t k;
-  uint32_t blocks;
-  uint32_t rows;
-  uint32_t columns;
-  uint32_t part;   // columns of a part
-  uint32_t ahead;  // parts that are on their way while one is multiplied
-  uint32_t
-      row;  // bytes of shared memory: of the elements of one k; where k are neighbours, of a block
-  uint32_t bytes;   // of a part
-  uint32_t panels;  // where they are
-  uint32_t sums;    // [block][row][column of the part] of float
-  uint8_t piece;    // bytes of a copy: 16, 8 or 4; 2: elements one by one
-  bool by_line;     // k are neighbours
-  bool early;       // a thread has one result or none, whose operands it has asked for at once
-};
-
 // Where in a part its elements are: by line [column][block][k], with kPiece after a block; else [k][column],
 // with a k after a block.
-TREK_UNIT uint32_t block_bytes(const Work& work) {
-  return work.by_line ? work.row : (kBlock + 1) * work.row;
-}
-
-// What must hold: the left operand, `ahead` + 1 parts and the sums of one have room, whatever is
-// kThinRows × kThinDepth × 4 columns of f32.
-TREK_UNIT void divide(Work& work, uint32_t element) {
-  const uint32_t left = 4 * work.rows * work.blocks * (kBlock + kLeftPad);
-  const uint32_t step = work.by_line ? 1 : kPiece / element;  // columns
-  const uint32_t of_step =                                    // bytes
-      work.by_line ? work.blocks * (element * kBlock + kPiece)
-                   : work.blocks * (kBlock + 1) * kPiece;
-  const uint32_t most = work.part = (work.columns + step - 1) / step;  // in steps
-  work.ahead = 0;
-  if (most * of_step > kWholeBytes ||
-      left + most * (of_step + 4 * work.rows * work.blocks * step) > kRoom) {
-    // As many as keep all threads busy once, if there is room for them.
-    uint32_t wanted = kBlockThreads / work.blocks / step;
-    const uint32_t fitting = kPartBytes / of_step;
-    wanted = wanted < fitting ? wanted : fitting;
-    work.part = wanted == 0 ? 1 : wanted < most ? wanted : most;
-    const uint32_t spare = kRoom - left - 4 * work.rows * work.blocks * step * work.part;
-    const uint32_t parts = spare / (work.part * of_step);
-    work.ahead = (parts < kParts ? parts : kParts) - 1;
-  }
-  work.bytes = work.part * of_step;
-  work.row = work.by_line ? element * kBlock + kPiece : work.part * kPiece;
-  work.part *= step;
-  work.panels = shared_at::kValues + left;
-  work.sums = work.panels + (work.ahead + 1) * work.bytes;
-}
-static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +
-                      (kThinDepth / kBlock) * (kBlock + 1) * kPiece +
-                      4 * kThinRows * (kThinDepth / kBlock) * kPiece / 2 <=
-                  kRoom,
-              "one step of columns has room");
 
 // kBytes from memory to shared memory, which arrive before wait_for_copies() has returned.
 template <uint32_t kBytes>
-TREK_UNIT void copy(const Task& task, uint32_t to, const std::byte* from) {
+TREK_TILE void copy(const Task& task, uint32_t to, const std::byte* from) {
 #ifdef __CUDA__
   if constexpr (kBytes > 2)
     copy_ahead<kBytes>(shared_address(task.shared<std::byte>(to)), from);
@@ -116,21 +70,24 @@ TREK_UNIT void copy(const Task& task, uint32_t to, const std::byte* from) {
 
 // Copies lines of memory in pieces of kBytes: neighbouring threads take neighbouring pieces.
 template <uint32_t kBytes>
-TREK_UNIT void ask_pieces(const Task& task, const Work& work, const std::byte* from, uint32_t to,
+TREK_TILE void ask_pieces(const Task& task, const Work& work, const std::byte* from, uint32_t to,
                           uint32_t columns, uint32_t element) {
-  const uint32_t lines = work.by_line ? columns : work.k;
-  const uint32_t pieces = element * (work.by_line ? work.k : columns) / kBytes;  // of a line
+  const Thin cut = work.cut();  // not read anew for each copy
+  const bool by_line = cut.by_line != 0;
+  const uint32_t lines = by_line ? columns : cut.k;
+  const uint32_t pieces = element * (by_line ? cut.k : columns) / kBytes;  // of a line
   const uint32_t of_block = element * kBlock / kBytes;
-  uint32_t line = task.thread() / pieces;
-  uint32_t piece = task.thread() - line * pieces;
+  const uint32_t of_line = cut.blocks * cut.row;
   const uint32_t lines_on = task.threads() / pieces;
   const uint32_t pieces_on = task.threads() - lines_on * pieces;
+  uint32_t line = task.thread() / pieces;
+  uint32_t piece = task.thread() - line * pieces;
   TREK_ROLLED
   while (line < lines) {
-    const uint32_t at = work.by_line ? line * work.blocks * work.row + piece / of_block * work.row +
-                                           piece % of_block * kBytes
-                                     : (line + line / kBlock) * work.row + piece * kBytes;
-    copy<kBytes>(task, to + at, from + size_t{line} * work.pitch + size_t{piece} * kBytes);
+    const uint32_t at =
+        by_line ? line * of_line + piece / of_block * cut.row + piece % of_block * kBytes
+                : (line + line / kBlock) * cut.row + piece * kBytes;
+    copy<kBytes>(task, to + at, from + size_t{line} * cut.pitch + size_t{piece} * kBytes);
     line += lines_on;
     piece += pieces_on;
     if (piece >= pieces) {
@@ -142,27 +99,35 @@ TREK_UNIT void ask_pieces(const Task& task, const Work& work, const std::byte* f
 
 // Asks for part `part`, if there is one, as a group of copies.
 template <uint32_t kElement>  // bytes
-TREK_UNIT void ask(const Task& task, const Work& work, uint32_t part) {
-  const uint32_t first = part * work.part;
+TREK_TILE void ask(const Task& task, const Work& work, uint32_t part) {
+  const Thin& cut = work.cut();
+  const uint32_t first = part * cut.part;
   if (first < work.columns) {
-    const uint32_t columns = work.columns - first < work.part ? work.columns - first : work.part;
-    const std::byte* from = work.right + size_t{first} * (work.by_line ? work.pitch : kElement);
-    const uint32_t to = work.panels + part % (work.ahead + 1) * work.bytes;
-    if (work.piece == 16)
+    const uint32_t columns = work.columns - first < cut.part ? work.columns - first : cut.part;
+    const std::byte* from = work.right + size_t{first} * (cut.by_line != 0 ? cut.pitch : kElement);
+    const uint32_t to = cut.panels + (cut.ahead == 0 ? 0 : part % (cut.ahead + 1U)) * cut.bytes;
+    if (cut.piece == 16)
       ask_pieces<16>(task, work, from, to, columns, kElement);
-    else if (work.piece == 8)
+    else if (cut.piece == 8)
       ask_pieces<8>(task, work, from, to, columns, kElement);
-    else if (work.piece == 4)
+    else if (cut.piece == 4)
       ask_pieces<4>(task, work, from, to, columns, kElement);
     else if constexpr (kElement == 2)
       ask_pieces<2>(task, work, from, to, columns, kElement);
   }
   commit_copies();
 }
+// Asks for as many parts as there is room for.
+template <uint32_t kElement>
+TREK_TILE void ask_first(const Task& task, const Work& work) {
+  const uint32_t parts = work.cut().ahead == 0 ? 1 : work.cut().ahead;
+  TREK_ROLLED
+  for (uint32_t part = 0; part < parts; ++part) ask<kElement>(task, work, part);
+}
 
 // Elements of a word that has one or two.
 template <DType kType>
-TREK_UNIT float element_of(uint32_t word, uint32_t e) {
+TREK_TILE float element_of(uint32_t word, uint32_t e) {
   if constexpr (kType == DType::f32) return as_float(word);
   const auto half = static_cast<uint16_t>(e == 0 ? word : word >> 16);
   if constexpr (kType == DType::bf16) return as_float(uint32_t{half} << 16);
@@ -171,42 +136,50 @@ TREK_UNIT float element_of(uint32_t word, uint32_t e) {
 template <DType kType>
 inline constexpr uint32_t kElementBytes = kType == DType::f32 ? 4 : 2;
 
-// The left operand: [row][block][k] of float, kLeftPad after a block.
+// The left operand: [row][block][k] of float, kLeftPad after a block. Copies end a group.
 template <DType kType>
-TREK_UNIT void stage(const Task& task, const Work& work, const std::byte* a) {
-  const Matrix& of = task.node().matrix;
+TREK_TILE void stage(const Task& task, const Work& work) {
+  const Matrix& of = work.matrix();
+  const Thin& cut = work.cut();
   constexpr uint32_t kBytes = kElementBytes<kType>;
   constexpr uint32_t kEach = 4;
   float* x = task.shared<float>(shared_at::kValues);
-  const uint32_t line = work.blocks * (kBlock + kLeftPad);
-  const auto is_aligned = [](uintptr_t place) { return place % (uintptr_t{kEach} * kBytes) == 0; };
-  const bool fours = of.a_k == 1 && work.k % kEach == 0 &&
-                     is_aligned(reinterpret_cast<uintptr_t>(a)) &&
-                     is_aligned(static_cast<uintptr_t>(of.a_row) * kBytes);
-  for (uint32_t r = 0; r < work.rows; ++r) {
-    if (fours) {
-      for (uint32_t k = kEach * task.thread(); k < work.k; k += kEach * task.threads()) {
+  const uint32_t line = cut.blocks * (kBlock + kLeftPad);
+  TREK_ROLLED
+  for (uint32_t r = 0; r < cut.rows; ++r) {
+    const std::byte* row = work.left + r * of.a_row * kBytes;
+    if (cut.fours != 0) {
+      TREK_ROLLED
+      for (uint32_t k = kEach * task.thread(); k < cut.k; k += kEach * task.threads()) {
+        const uint32_t to = r * line + k + k / kBlock * kLeftPad;
+        if constexpr (kType == DType::f32) {
+          if (cut.copied != 0) {
+            copy<4 * kEach>(task, shared_at::kValues + 4 * to, row + size_t{k} * kBytes);
+            continue;
+          }
+        }
         struct __attribute__((may_alias, aligned(kEach * kBytes))) Piece {
           uint32_t word[kBytes];
         };
-        const Piece words = *reinterpret_cast<const Piece*>(a + (r * of.a_row + k) * kBytes);
+        const Piece words = *reinterpret_cast<const Piece*>(row + size_t{k} * kBytes);
         Words four{};
         TREK_UNROLLED
         for (uint32_t e = 0; e < kEach; ++e)
           four.e[e] = bits_of(element_of<kType>(words.word[e * kBytes / 4], e % (4 / kBytes)));
-        *reinterpret_cast<Words*>(ahead_of(x, r * line + k + k / kBlock * kLeftPad)) = four;
+        *reinterpret_cast<Words*>(ahead_of(x, to)) = four;
       }
     } else {
-      for (uint32_t k = task.thread(); k < work.k; k += task.threads())
-        x[r * line + k + k / kBlock * kLeftPad] =
-            as_float(load32(a, kType, r * of.a_row + k * of.a_k));
+      TREK_ROLLED
+      for (uint32_t k = task.thread(); k < cut.k; k += task.threads())
+        x[r * line + k + k / kBlock * kLeftPad] = as_float(load32(row, kType, k * of.a_k));
     }
   }
+  if (cut.copied != 0) commit_copies();
 }
 
 // The elements of kColumns neighbouring columns at `at`.
 template <DType kType, uint32_t kColumns>
-TREK_UNIT void read_columns(const std::byte* at, float (&y)[kColumns]) {
+TREK_TILE void read_columns(const std::byte* at, float (&y)[kColumns]) {
   if constexpr (kColumns * kElementBytes<kType> == 2) {
     y[0] = element_of<kType>(read<uint16_t>(at, 0), 0);
   } else if constexpr (kColumns * kElementBytes<kType> == 8) {
@@ -221,18 +194,20 @@ TREK_UNIT void read_columns(const std::byte* at, float (&y)[kColumns]) {
   }
 }
 
-// sum[r][c] of a block's n of k: by line at `at` one after the other, else work.row apart.
+// sum[r][c] of a block's n of k: by line at `at` one after the other, else `pitch` bytes apart; rows of the left
+// operand are `line` apart.
 template <DType kType, bool kByLine, uint32_t kRows, uint32_t kColumns>
-TREK_UNIT void multiply_block(const Work& work, const std::byte* at, const float* x, uint32_t n,
-                              float (&sum)[kRows][kColumns]) {
-  constexpr uint32_t kBytes = kElementBytes<kType>;
-  const uint32_t line = work.blocks * (kBlock + kLeftPad);
-  // A row that there is not is the first again.
-  const auto row_of = [&](uint32_t r) { return r < work.rows ? r * line : 0; };
-  uint32_t k = 0;
-  TREK_ROLLED
-  for (; k + kAtOnce <= n; k += kAtOnce) {
-    float y[kAtOnce][kColumns];
+struct Blocks {
+  static constexpr uint32_t kBytes = kElementBytes<kType>;
+  using Column = float[kAtOnce][kColumns];
+
+  const std::byte* at;
+  const float* x;
+  uint32_t pitch;
+  uint32_t line;
+  uint32_t rows;
+
+  TREK_TILE_MEMBER void read(uint32_t k, Column& y) const {
     if constexpr (kByLine) {
       TREK_UNROLLED
       for (uint32_t i = 0; i < kAtOnce; i += kPiece / kBytes) {
@@ -243,160 +218,262 @@ TREK_UNIT void multiply_block(const Work& work, const std::byte* at, const float
       }
     } else {
       TREK_UNROLLED
-      for (uint32_t i = 0; i < kAtOnce; ++i)
-        read_columns<kType>(ahead_of(at, (k + i) * work.row), y[i]);
+      for (uint32_t i = 0; i < kAtOnce; ++i) read_columns<kType>(ahead_of(at, (k + i) * pitch), y[i]);
     }
-    TREK_UNROLLED
-    for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
-    for (uint32_t i = 0; i < kAtOnce; i += 4) {
-      const Words four = *reinterpret_cast<const Words*>(x + row_of(r) + k + i);
+  }
+  // A row that there is not is the first again.
+  TREK_TILE_MEMBER const float* row(uint32_t r) const { return r < rows ? x + r * line : x; }
+
+  TREK_TILE_MEMBER void multiply(uint32_t n, float (&sum)[kRows][kColumns]) const {
+    uint32_t k = 0;
+    if (n >= kAtOnce) {
+      Column next;
+      read(0, next);
+      TREK_ROLLED
+      for (; k + kAtOnce <= n; k += kAtOnce) {
+        Column y;
+        TREK_UNROLLED
+        for (uint32_t i = 0; i < kAtOnce; ++i) TREK_UNROLLED
+        for (uint32_t c = 0; c < kColumns; ++c) y[i][c] = next[i][c];
+        // The next ones are on their way meanwhile; behind the last, these again.
+        read(k + 2 * kAtOnce <= n ? k + kAtOnce : k, next);
+        TREK_UNROLLED
+        for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
+        for (uint32_t i = 0; i < kAtOnce; i += 4) {
+          const Words four = *reinterpret_cast<const Words*>(row(r) + k + i);
+          TREK_UNROLLED
+          for (uint32_t e = 0; e < 4; ++e) TREK_UNROLLED
+          for (uint32_t c = 0; c < kColumns; ++c)
+            sum[r][c] = semantics::fma(as_float(four.e[e]), y[i + e][c], sum[r][c]);
+        }
+      }
+    }
+    TREK_ROLLED
+    for (; k < n; ++k) {
+      float y[kColumns];
+      read_columns<kType>(ahead_of(at, k * (kByLine ? kBytes : pitch)), y);
       TREK_UNROLLED
-      for (uint32_t e = 0; e < 4; ++e) TREK_UNROLLED
+      for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
       for (uint32_t c = 0; c < kColumns; ++c)
-        sum[r][c] = semantics::fma(as_float(four.e[e]), y[i + e][c], sum[r][c]);
+        sum[r][c] = semantics::fma(row(r)[k], y[c], sum[r][c]);
     }
   }
-  TREK_ROLLED
-  for (; k < n; ++k) {
-    float y[kColumns];
-    read_columns<kType>(ahead_of(at, k * (kByLine ? kBytes : work.row)), y);
-    TREK_UNROLLED
-    for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
-    for (uint32_t c = 0; c < kColumns; ++c)
-      sum[r][c] = semantics::fma(x[row_of(r) + k], y[c], sum[r][c]);
-  }
-}
+};
 
 // The sums of all blocks of a part's columns. Columns that there are not may be anything.
 template <DType kType, bool kByLine, uint32_t kRows, uint32_t kColumns>
-TREK_UNIT void multiply_blocks(const Task& task, const Work& work, uint32_t panel,
+TREK_TILE void multiply_blocks(const Task& task, const Work& work, uint32_t panel,
                                uint32_t columns) {
+  const Thin cut = work.cut();
   const float* left = task.shared<float>(shared_at::kValues);
-  float* sums = task.shared<float>(work.sums);
+  float* sums = task.shared<float>(cut.sums);
   const uint32_t groups = (columns + kColumns - 1) / kColumns;
-  for (uint32_t i = task.thread(); i < work.blocks * groups; i += task.threads()) {
-    const uint32_t by = kByLine ? work.blocks : groups;
+  const uint32_t by = kByLine ? cut.blocks : groups;
+  TREK_ROLLED
+  for (uint32_t i = task.thread(); i < cut.blocks * groups; i += task.threads()) {
     const uint32_t above = i / by;
     const uint32_t block = kByLine ? i - above * by : above;
     const uint32_t column = kColumns * (kByLine ? above : i - above * by);
-    const uint32_t at = kByLine ? (column * work.blocks + block) * work.row
-                                : block * (kBlock + 1) * work.row + column * kElementBytes<kType>;
+    const uint32_t at = kByLine ? (column * cut.blocks + block) * cut.row
+                                : block * (kBlock + 1) * cut.row + column * kElementBytes<kType>;
     const uint32_t k = block * kBlock;
     float sum[kRows][kColumns] = {};
-    multiply_block<kType, kByLine, kRows, kColumns>(work, task.shared<const std::byte>(panel + at),
-                                                    ahead_of(left, block * (kBlock + kLeftPad)),
-                                                    work.k - k < kBlock ? work.k - k : kBlock, sum);
+    const Blocks<kType, kByLine, kRows, kColumns> blocks = {
+        task.shared<const std::byte>(panel + at), ahead_of(left, block * (kBlock + kLeftPad)),
+        cut.row, cut.blocks * (kBlock + kLeftPad), cut.rows};
+    blocks.multiply(cut.k - k < kBlock ? cut.k - k : kBlock, sum);
     TREK_UNROLLED
     for (uint32_t r = 0; r < kRows; ++r) TREK_UNROLLED
     for (uint32_t c = 0; c < kColumns; ++c)
-      if (r < work.rows && column + c < columns)
-        sums[(block * work.rows + r) * columns + column + c] = sum[r][c];
+      if (r < cut.rows && column + c < columns)
+        sums[(block * cut.rows + r) * columns + column + c] = sum[r][c];
   }
 }
 
 template <DType kType, uint32_t kRows>
-TREK_UNIT void multiply(const Task& task, const Work& work, uint32_t panel, uint32_t columns) {
-  if (work.by_line)
+TREK_TILE void multiply(const Task& task, const Work& work, uint32_t panel, uint32_t columns) {
+  if (work.cut().by_line != 0)
     multiply_blocks<kType, true, kRows, 1>(task, work, panel, columns);
-  else if (work.blocks * columns <= kBlockThreads)
+  else if (work.cut().blocks * columns <= kBlockThreads)
     multiply_blocks<kType, false, kRows, 1>(task, work, panel, columns);
   else
     multiply_blocks<kType, false, kRows, 2>(task, work, panel, columns);
 }
 
-// Output i of a part of so many columns, whose first element of row 0 is `first`.
-TREK_UNIT int64_t output(const Task& task, const Work& work, uint32_t columns, int64_t first,
-                         uint32_t i) {
-  const uint32_t row = work.rows == 1 ? 0 : i / columns;
-  return first + row * task.node().matrix.n + (i - row * columns);
+// An output: its element of the result, and its column.
+struct Output {
+  int64_t element;
+  uint32_t column;
+};
+// Output i of a part of so many columns that is `ahead` columns from the tile's first.
+TREK_TILE Output output_of(const Work& work, uint32_t columns, uint32_t ahead, uint32_t i) {
+  const uint32_t row = work.cut().rows == 1 ? 0 : i / columns;
+  const uint32_t column = ahead + (i - row * columns);
+  return {work.first + row * work.matrix().n + column, work.column + column};
+}
+
+// Whether a thread has one output of the tile or none.
+TREK_TILE bool is_alone(const Task& task, const Work& work) {
+  return work.cut().alone != 0 && task.threads() == kBlockThreads;
+}
+
+// Where what a step of the tail has beside the sum is kept until it is wanted.
+TREK_TILE uint32_t beside_at(const Task& task, uint32_t step) {
+  return shared_at::kSlots + 4 * (step * task.threads() + task.thread());
+}
+TREK_TILE bool is_operand(const TailStep& step) {
+  return step.second == TailStep::row || step.second == TailStep::elements;
+}
+TREK_TILE uint32_t load_beside(const Work& work, const TailStep& step, const Output& output) {
+  const Operand& from = work.node.operand(step.index);
+  return load32(work.arena + from.offset, static_cast<DType>(from.dtype),
+                step.second == TailStep::row ? output.column : output.element);
+}
+// Asks for all that the tail has beside a sum.
+TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
+  TREK_ROLLED
+  for (uint32_t s = 0; s < work.matrix().tail_steps; ++s) {
+    const TailStep step = work.matrix().tail[s];
+    if (is_operand(step))
+      *task.shared<Aliased<uint32_t>>(beside_at(task, s)) = load_beside(work, step, output);
+  }
+}
+TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& output, float value) {
+  const bool loaded = is_alone(task, work);
+  TREK_ROLLED
+  for (uint32_t s = 0; s < work.matrix().tail_steps; ++s) {
+    const TailStep step = work.matrix().tail[s];
+    float beside = 0;
+    if (step.second == TailStep::scalar)
+      beside = as_float(static_cast<uint64_t>(work.node.scalar(step.index).value));
+    else if (is_operand(step))
+      beside = as_float(loaded ? *task.shared<Aliased<uint32_t>>(beside_at(task, s))
+                               : load_beside(work, step, output));
+    switch (static_cast<Opcode>(step.opcode)) {
+      case Opcode::Add:
+        value = semantics::add(value, beside);
+        break;
+      case Opcode::Mul:
+        value = semantics::mul(value, beside);
+        break;
+      case Opcode::Relu:
+        value = semantics::relu(value);
+        break;
+      case Opcode::ReluGrad:
+        value = semantics::relu_grad(value, beside);
+        break;
+      case Opcode::Cast:
+        break;
+      default:
+        value =
+            as_float(apply_real32(static_cast<Opcode>(step.opcode), bits_of(value), 0, 0, 0, 0));
+        break;
+    }
+    value = rounded(static_cast<DType>(step.to), value);
+  }
+  return value;
 }
 
 // Adds the blocks of a part, in ascending order.
-TREK_UNIT void finish(const Task& task, const Work& work, uint32_t columns, int64_t first) {
-  const float* sums = task.shared<float>(work.sums);
-  const uint32_t outputs = work.rows * columns;
+TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint32_t ahead) {
+  const float* sums = task.shared<float>(work.cut().sums);
+  const uint32_t blocks = work.cut().blocks;
+  const uint32_t outputs = work.cut().rows * columns;
+  TREK_ROLLED
   for (uint32_t i = task.thread(); i < outputs; i += task.threads()) {
     float total = sums[i];
-    uint32_t b = 1;
     TREK_ROLLED
-    for (; b + kAddends <= work.blocks; b += kAddends) {
+    for (uint32_t b = 1; b < blocks; b += kAddends) {
+      // A block that there is not adds -0, which changes nothing.
       float addend[kAddends];
       TREK_UNROLLED
-      for (uint32_t j = 0; j < kAddends; ++j) addend[j] = sums[(b + j) * outputs + i];
+      for (uint32_t j = 0; j < kAddends; ++j)
+        addend[j] = b + j < blocks ? sums[(b + j) * outputs + i] : -0.0f;
       TREK_UNROLLED
       for (const float next : addend) total = semantics::add(total, next);
     }
-    TREK_ROLLED
-    for (; b < work.blocks; ++b) total = semantics::add(total, sums[b * outputs + i]);
-    const int64_t element = output(task, work, columns, first, i);
-    if (!work.early) load_delivery(task, element);
-    deliver_loaded(task, bits_of(total), element);
+    const Output output = output_of(work, columns, ahead, i);
+    if (work.in_registers()) {
+      const Operand& to = work.node.result(0);
+      store32(work.arena + to.offset, static_cast<DType>(to.dtype), output.element,
+              bits_of(apply_tail(task, work, output, total)));
+    } else {
+      if (!is_alone(task, work)) load_delivery(task, output.element);
+      deliver_loaded(task, bits_of(total), output.element);
+    }
   }
 }
 
-template <DType kType>
-TREK_UNIT void multiply_tile(const Task& task, const Work& work, const std::byte* left,
-                             int64_t first) {
-  TREK_ROLLED
-  for (uint32_t part = 0; part < work.ahead || part == 0; ++part)
-    ask<kElementBytes<kType>>(task, work, part);
-  stage<kType>(task, work, left);
-  if (work.early && task.thread() < work.rows * work.columns)
-    load_delivery(task, output(task, work, work.columns, first, task.thread()));
+template <DType kType, class Ready>
+TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
+  const bool early = work.cut().immutable != 0;
+  bool goes_on = early || ready();
+  if (goes_on) ask_first<kElementBytes<kType>>(task, work);
+  if (early) goes_on = ready();
+  if (!goes_on) {
+    wait_for_copies(0);
+    task.sync();
+    return;
+  }
+  stage<kType>(task, work);
+  if (is_alone(task, work) && task.thread() < work.cut().rows * work.columns) {
+    const Output output = output_of(work, work.columns, 0, task.thread());
+    if (work.in_registers())
+      load_tail(task, work, output);
+    else
+      load_delivery(task, output.element);
+  }
   uint32_t part = 0;
   TREK_ROLLED
-  for (uint32_t column = 0; column < work.columns; column += work.part, ++part) {
-    const uint32_t columns = work.columns - column < work.part ? work.columns - column : work.part;
+  for (uint32_t column = 0; column < work.columns; column += work.cut().part, ++part) {
+    const uint32_t ahead = work.cut().ahead;
+    const uint32_t left = work.columns - column;
+    const uint32_t columns = left < work.cut().part ? left : work.cut().part;
     // Its place was read two syncs ago, or has not been.
-    if (work.ahead > 0 || part > 0) ask<kElementBytes<kType>>(task, work, part + work.ahead);
-    wait_for_copies(work.ahead);
+    if (ahead > 0 || part > 0) ask<kElementBytes<kType>>(task, work, part + ahead);
+    wait_for_copies(ahead);
     task.sync();
-    const uint32_t panel = work.panels + part % (work.ahead + 1) * work.bytes;
-    if (work.rows == 1)
+    const uint32_t panel =
+        work.cut().panels + (ahead == 0 ? 0 : part % (ahead + 1)) * work.cut().bytes;
+    if (work.cut().rows == 1)
       multiply<kType, 1>(task, work, panel, columns);
     else
       multiply<kType, kThinRows>(task, work, panel, columns);
     task.sync();
-    finish(task, work, columns, first + column);
+    finish(task, work, columns, column);
   }
 }
 
 }  // namespace thin
 
-// The tile of number `tile` of a node whose product is `thin`.
-TREK_UNIT_CALL void multiply_tile_thin(Task task, int64_t tile) {
-  using namespace thin;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node();
+// The tile of number `tile` of a node whose product is `thin`. `ready()` waits until the task's inputs are there,
+// and says whether it is to be executed at all; what nothing writes is asked for before. Where the tail is not one
+// for registers, the task's surroundings must be there when it returns.
+template <class Ready>
+TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t tile,
+                                  std::byte* arena, Ready ready) {
   const Matrix& of = node.matrix;
-  const auto type = static_cast<DType>(node.operand(0).dtype);
+  const Operand& left = node.operand(0);
+  const Operand& right = node.operand(1);
+  const auto type = static_cast<DType>(left.dtype);
   const uint32_t bytes = size_of(type);
   const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
   const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
-  const int64_t first = (tile - batch * of.across) * of.tile_columns;
-  Work work{};
-  work.by_line = of.b_k == 1;
-  work.k = static_cast<uint32_t>(of.k);
-  work.blocks = (work.k + kBlock - 1) / kBlock;
-  work.rows = static_cast<uint32_t>(of.m);
-  work.columns =
-      static_cast<uint32_t>(of.n - first < of.tile_columns ? of.n - first : of.tile_columns);
-  work.pitch = static_cast<uint32_t>((work.by_line ? of.b_column : of.b_k) * bytes);
-  work.right = task.memory(node.operand(1)) +
-               (place(of.b_batch) * of.b_matrix + first * of.b_column) * bytes;
-  divide(work, bytes);
-  work.early = work.part >= work.columns && work.rows * work.columns <= task.threads();
-  // Lines begin and end at multiples of a piece, parts and blocks do anyway.
-  const uint32_t odd = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(work.right)) | work.pitch |
-                       (work.by_line ? work.k : work.columns) * bytes;
-  work.piece = odd % 16 == 0 ? 16 : odd % 8 == 0 ? 8 : odd % 4 == 0 ? 4 : 2;
-  const std::byte* left = task.memory(node.operand(0)) + place(of.a_batch) * of.a_matrix * bytes;
-  const int64_t element = batch * of.m * of.n + first;
+  const int64_t column = (tile - batch * of.across) * of.tile_columns;
+  const thin::Work work = {
+      node,
+      arena,
+      arena + left.offset + place(of.a_batch) * of.a_matrix * bytes,
+      arena + right.offset + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes,
+      batch * of.m * of.n + column,
+      static_cast<uint32_t>(column),
+      static_cast<uint32_t>(of.n - column < of.tile_columns ? of.n - column : of.tile_columns)};
   if (type == DType::f32)
-    multiply_tile<DType::f32>(task, work, left, element);
+    thin::multiply_tile<DType::f32>(task, work, ready);
   else if (type == DType::bf16)
-    multiply_tile<DType::bf16>(task, work, left, element);
+    thin::multiply_tile<DType::bf16>(task, work, ready);
   else
-    multiply_tile<DType::f16>(task, work, left, element);
+    thin::multiply_tile<DType::f16>(task, work, ready);
 }
 
 }  // namespace trek::device

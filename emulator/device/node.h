@@ -209,8 +209,8 @@ enum class Product : uint8_t {
   thin,     // by the dot order, of at most kThinRows rows
 };
 
-// A step of the deliver program of a product that is not ordered, as it is applied to accumulators in
-// registers: value = opcode(value, second), in f32, rounded to `to`.
+// A step of the deliver program of a product that is not ordered, as it is applied to sums in registers:
+// value = opcode(value, second), in f32, rounded to `to`.
 struct TailStep {
   enum Second : uint8_t {
     none,
@@ -218,7 +218,8 @@ struct TailStep {
     row,       // of an operand, the element of the column
     elements,  // of an operand, the element at the same place
   };
-  uint16_t opcode;  // Opcode: Add, Mul, Relu, ReluGrad; Cast where only the rounding is wanted
+  uint16_t opcode;  // Opcode: Add, Mul, Relu, ReluGrad; Cast where only the rounding is wanted; of a
+                    // thin product any of one operand and no attributes
   uint8_t to;       // DType: f32, f16, bf16
   uint8_t second;   // Second
   uint8_t index;    // of the scalar, of the operand
@@ -278,6 +279,26 @@ struct Cut {
   CutTail tail[kCutTails];
 };
 
+// How a thin product divides its tiles (matrix_thin_cut.h). In bytes, but for counts.
+struct Thin {
+  uint32_t pitch;  // of memory, from a k to the next, or where k are neighbours from a column
+  uint32_t row;    // of shared memory: of the elements of one k; where k are neighbours, of a block
+  uint32_t bytes;  // of a part
+  uint32_t panels;  // where in shared memory they are
+  uint32_t sums;    // [block][row][column of the part] of float
+  uint32_t part;    // columns of a part
+  uint32_t k;
+  uint32_t blocks;
+  uint8_t rows;
+  uint8_t ahead;      // parts that are on their way while one is multiplied
+  uint8_t piece;      // of a copy: 16, 8 or 4; 2: elements one by one
+  uint8_t by_line;    // k are neighbours
+  uint8_t immutable;  // nothing writes the right operand: it may be asked for before the task's inputs are there
+  uint8_t fours;      // the left operand is read in fours
+  uint8_t copied;     // and copied as it lies
+  uint8_t alone;      // a tile is one part, and a thread has one output of it or none
+};
+
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
   int64_t m;
@@ -305,7 +326,10 @@ struct Matrix {
   TailStep tail[kMaxTail];
 
   static constexpr uint8_t kNoTail = 0xFF;
-  alignas(16) Cut cut;
+  union alignas(16) {
+    Cut cut;    // of an ordered one
+    Thin thin;  // of a thin one
+  };
 };
 
 // Moves: what each reads is said in move.h.
@@ -381,6 +405,10 @@ struct alignas(16) Node {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + at);
   }
 };
+TREK_ON_DEVICE inline bool is_thin(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::matrix &&
+         static_cast<Product>(node.matrix.product) == Product::thin;
+}
 // Whether a node is a product whose operands have tensor maps.
 TREK_ON_DEVICE inline bool is_copied(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix && node.matrix.has_maps != 0;
@@ -388,6 +416,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
+static_assert(sizeof(Thin) == 40);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 48);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);

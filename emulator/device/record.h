@@ -67,6 +67,10 @@ class Record {
     return reads_same(entry) && operands_[entry].scalar == kNoScalar;
   }
   bool reads_row(uint32_t entry, int64_t columns) const;
+  // Where in the arena it begins.
+  int64_t offset(uint32_t entry) const { return operands_[entry].offset; }
+  // Of an entry of the table of scalars.
+  bool is_constant(uint32_t scalar) const { return scalars_[scalar].kind == Scalar::constant; }
   // The Scalar that `from` is as a `want`; of a real attribute that is not given, its
   // default. A row of equal ones is one.
   uint32_t scalar(plan::Operand from, isa::DType want);

@@ -38,7 +38,7 @@ Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
   Wanted wanted;
   std::vector<bool> seen(plan.nodes.size());
   for (const resident::Record& record : image.records) {
-    if (record.kind != resident::Kind::task && record.kind != resident::Kind::quick) continue;
+    if (!resident::is_of_unit(record.kind)) continue;
     if (seen[record.node]) continue;
     seen[record.node] = true;
     const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;

@@ -101,8 +101,11 @@ void Encoder::describe_nodes() {
     descriptor.at = static_cast<uint32_t>(image_.descriptors.size() / 16);
     descriptor.size = static_cast<uint16_t>(lines);
     const auto& node = *reinterpret_cast<const device::Node*>(described.bytes.data());
-    if (node.quick != 0 && node.bytes <= device::kNodeBytes)
+    const bool fits = node.bytes <= device::kNodeBytes;
+    if (node.quick != 0 && fits)
       descriptor.kind = Kind::quick;
+    else if (device::is_thin(node) && fits)
+      descriptor.kind = Kind::thin;
     else if (device::is_copied(node))
       descriptor.kind = Kind::copied;
     descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());

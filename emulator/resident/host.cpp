@@ -110,7 +110,7 @@ class Processor {
                record.count, &fault);
     else if (record.kind == Kind::quick)
       device::execute_quick(block, node, record.first, record.count, environment);
-    else if (record.kind == Kind::task)
+    else if (is_of_unit(record.kind))
       device::execute(block, node, record.first, record.count, environment, &fault);
     else
       control(block, launch_, record, node, environment, &decisions_, &fault);
@@ -127,9 +127,7 @@ class Processor {
 
   // Compiled code for a task of a unit; null where the interpreter executes it.
   TaskFunction function_of(const Record& record) const {
-    if (code_ == nullptr || (record.kind != Kind::task && record.kind != Kind::quick))
-      return nullptr;
-    return code_->function(record.node);
+    return code_ != nullptr && is_of_unit(record.kind) ? code_->function(record.node) : nullptr;
   }
 
   const Launch& launch_;

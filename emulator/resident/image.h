@@ -24,6 +24,7 @@ static_assert(sizeof(Wait) == 12);
 enum class Kind : uint8_t {
   task,      // a tile of a node, and by what way its unit is reached:
   quick,     // the same, of a node that is quick (device/quick.h)
+  thin,      // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   copied,    // the same, of a product whose operands have tensor maps
   decide,    // processor 0: works out trips, and tells all processors
   emit,      // processor 0: a tensor to the host
@@ -33,6 +34,9 @@ enum class Kind : uint8_t {
   leave,     // everyone: goes `to` the next trip of `region`, or on
   halt,
 };
+
+// Whether a record is a tile that a unit executes.
+constexpr bool is_of_unit(Kind kind) { return kind <= Kind::copied; }
 
 enum class Entering : uint8_t {
   counted,    // loop, then, rest: entered where the decision has trips

@@ -262,33 +262,6 @@ class Place {
   uint32_t* at_;
 };
 
-// A task of any kind, but quick ones. Everything is worked out anew, before the task and behind it, so that
-// nothing is kept meanwhile; and it is in line, as units are called from here, because around a call whose callee
-// may return one thread after the other ptxas keeps a barrier of the warp, in local memory where all registers
-// are taken.
-TREK_RESIDENT void perform_any() {
-  {
-    Shared& shared = pipeline();
-    Slot& slot = shared.slot[Place().number() % kSlots];
-    if (slot.record.kind == Kind::task)
-      device::execute_unit(block_of_units(shared), *slot.node, slot.record.first,
-                           slot.record.count, environment_of(shared, slot), &slot.fault);
-    else
-      control(block_of_units(shared), shared.launch, slot.record, *slot.node,
-              environment_of(shared, slot), &shared.decisions, &slot.fault);
-  }
-  Shared& shared = pipeline();
-  const Slot& slot = shared.slot[Place().number() % kSlots];
-  if (device::is_fault(slot.fault)) {
-    if (slot.record.kind == Kind::task) device::describe(block_of_units(shared));
-    if (thread_number() == 0) {
-      report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
-      store_volatile(&shared.left, 1);
-    }
-  }
-  warp_sync();
-}
-
 // What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
 // another branch, which it would keep in local memory.
 TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
@@ -296,21 +269,75 @@ TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
       __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
 }
 
+// Waits until the inputs of this warp's task are there, and says whether it is to be executed: all threads must
+// be told the same, or they would wait for each other in a unit, so not by shared.left.
+TREK_RESIDENT bool is_ready() {
+  Shared& shared = pipeline();
+  const uint32_t n = same_for_all(Place().number());
+  Slot& slot = shared.slot[n % kSlots];
+  barrier_wait(&shared.ready[n % kSlots], phase(n));
+  const bool passes = slot.skip != 0 || Place().trapped();
+  if (same_for_all(passes ? 1 : 0) != 0) return false;
+  if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
+  return true;
+}
+
+// Behind a task that may trap: says so, and whether it did.
+TREK_RESIDENT bool has_trapped() {
+  Shared& shared = pipeline();
+  const Slot& slot = shared.slot[Place().number() % kSlots];
+  const bool trapped = device::is_fault(slot.fault);
+  if (trapped) {
+    if (is_of_unit(slot.record.kind)) device::describe(block_of_units(shared));
+    if (thread_number() == 0) {
+      report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
+      store_volatile(&shared.left, 1);
+    }
+  }
+  warp_sync();
+  return trapped;
+}
+
+// A task of any kind that has none of its own. Everything is worked out anew, before the task and behind it, so
+// that nothing is kept meanwhile; and it is in line, as units are called from here, because around a call whose
+// callee may return one thread after the other ptxas keeps a barrier of the warp, in local memory where all
+// registers are taken.
+TREK_RESIDENT bool perform_any() {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[Place().number() % kSlots];
+  if (slot.record.kind == Kind::task)
+    device::execute_unit(block_of_units(shared), *slot.node, slot.record.first, slot.record.count,
+                         environment_of(shared, slot), &slot.fault);
+  else
+    control(block_of_units(shared), shared.launch, slot.record, *slot.node,
+            environment_of(shared, slot), &shared.decisions, &slot.fault);
+  return has_trapped();
+}
+
+TREK_RESIDENT_CALL void perform_thin() {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+  // Not slot.node: the compiler is to see that it is in shared memory.
+  device::execute_thin(block_of_units(shared),
+                       *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
+                       environment_of(shared, slot), &slot.fault, [] { return is_ready(); });
+}
+
 TREK_RESIDENT void compute() {
   for (;;) {
     Shared& shared = pipeline();
     const uint32_t n = same_for_all(Place().number());
     Slot& slot = shared.slot[n % kSlots];
-    barrier_wait(&shared.ready[n % kSlots], phase(n));
-    // All threads must see the same, or they would wait for each other in a unit: not shared.left.
-    const bool passes = slot.skip != 0 || Place().trapped();
+    barrier_wait(&shared.filled[n % kSlots], phase(n));
     const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
-    if (kind == Kind::halt) return Place().go_on(false);
     bool trapped = false;
-    if (same_for_all(passes ? 1 : 0) == 0) {
-      if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
+    if (kind == Kind::thin) {
+      perform_thin();
+      trapped = has_trapped();
+    } else if (is_ready()) {
+      if (kind == Kind::halt) return Place().go_on(false);
       if (kind == Kind::quick) {
-        // Not slot.node: the compiler is to see that it is in shared memory.
+        // Not slot.node: as above.
         device::execute_quick(block_of_units(shared),
                               *reinterpret_cast<const device::Node*>(slot.descriptor),
                               slot.record.first, slot.record.count, environment_of(shared, slot));
@@ -320,9 +347,10 @@ TREK_RESIDENT void compute() {
                                environment_of(shared, slot));
 #endif
       } else {
-        perform_any();
-        trapped = device::is_fault(pipeline().slot[Place().number() % kSlots].fault);
+        trapped = perform_any();
       }
+    } else if (kind == Kind::halt) {
+      return Place().go_on(false);
     }
     Place().go_on(trapped);
   }

@@ -1,0 +1,40 @@
+// How a thin product (matrix_thin.h) divides its tiles: worked out once by describe(), for a tile of all its
+// columns.
+#pragma once
+
+#include "emulator/device/shared.h"
+#include "isa/semantics/dot.h"
+
+namespace trek::device {
+
+namespace thin {
+
+inline constexpr uint32_t kBlock = semantics::kDotBlock;
+inline constexpr uint32_t kLeftPad = 4;              // floats after a block of the left operand
+inline constexpr uint32_t kPiece = 16;               // bytes of a copy, at most
+inline constexpr uint32_t kParts = 3;                // in shared memory, at most
+inline constexpr uint32_t kWholeBytes = 116 * 1024;  // of a part, where one is all
+inline constexpr uint32_t kPartBytes = 40 * 1024;    // of one of several, if that will do
+inline constexpr uint32_t kRoom = kSharedBytes - shared_at::kValues;
+
+static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +
+                      (kThinDepth / kBlock) * (kBlock + 1) * kPiece +
+                      4 * kThinRows * (kThinDepth / kBlock) * kPiece / 2 <=
+                  kRoom,
+              "one step of columns has room");
+
+}  // namespace thin
+
+// The cut of a thin product, of which all but that and the tail is known; `left` and `right` are where its
+// operands, of `element` bytes an element, begin in the arena, and `immutable` says that nothing writes the right
+// one. Host only.
+struct ThinOperands {
+  int64_t left;
+  int64_t right;
+  uint32_t element;
+  bool is_f32;
+  bool immutable;
+};
+Thin thin_cut_of(const Matrix& of, const ThinOperands& operands);
+
+}  // namespace trek::device
