@@ -287,9 +287,10 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
   task.sync();
 }
 
+template <Quick kQuick>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
-  run_quick(block, node, first, count, environment.arena);
+  run_quick<kQuick == Quick::calls>(block, node, first, count, environment.arena);
   block.sync();
 }
 #endif

@@ -37,7 +37,8 @@ template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Fault* fault, Ready ready);
 
-// execute() of a task of a node that is quick, which cannot trap.
+// execute() of a task of a node that is quick in this way, which cannot trap.
+template <Quick kQuick>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment);
 

@@ -136,7 +136,7 @@ TREK_TILE float element_of(uint32_t word, uint32_t e) {
 template <DType kType>
 inline constexpr uint32_t kElementBytes = kType == DType::f32 ? 4 : 2;
 
-// The left operand: [row][block][k] of float, kLeftPad after a block. Copies end a group.
+// The left operand: [row][block][k] of float, kLeftPad after a block. Copies are of no group yet.
 template <DType kType>
 TREK_TILE void stage(const Task& task, const Work& work) {
   const Matrix& of = work.matrix();
@@ -174,7 +174,6 @@ TREK_TILE void stage(const Task& task, const Work& work) {
         x[r * line + k + k / kBlock * kLeftPad] = as_float(load32(row, kType, k * of.a_k));
     }
   }
-  if (cut.copied != 0) commit_copies();
 }
 
 // The elements of kColumns neighbouring columns at `at`.
@@ -218,7 +217,8 @@ struct Blocks {
       }
     } else {
       TREK_UNROLLED
-      for (uint32_t i = 0; i < kAtOnce; ++i) read_columns<kType>(ahead_of(at, (k + i) * pitch), y[i]);
+      for (uint32_t i = 0; i < kAtOnce; ++i)
+        read_columns<kType>(ahead_of(at, (k + i) * pitch), y[i]);
     }
   }
   // A row that there is not is the first again.
@@ -324,19 +324,28 @@ TREK_TILE uint32_t beside_at(const Task& task, uint32_t step) {
 TREK_TILE bool is_operand(const TailStep& step) {
   return step.second == TailStep::row || step.second == TailStep::elements;
 }
-TREK_TILE uint32_t load_beside(const Work& work, const TailStep& step, const Output& output) {
-  const Operand& from = work.node.operand(step.index);
-  return load32(work.arena + from.offset, static_cast<DType>(from.dtype),
-                step.second == TailStep::row ? output.column : output.element);
+// Where it lies, in elements.
+TREK_TILE int64_t beside_of(const TailStep& step, const Output& output) {
+  return step.second == TailStep::row ? output.column : output.element;
 }
-// Asks for all that the tail has beside a sum.
+// Asks for all that the tail has beside a sum. Copies are of no group yet.
 TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
   TREK_ROLLED
   for (uint32_t s = 0; s < work.matrix().tail_steps; ++s) {
     const TailStep step = work.matrix().tail[s];
-    if (is_operand(step))
-      *task.shared<Aliased<uint32_t>>(beside_at(task, s)) = load_beside(work, step, output);
+    if (!is_operand(step)) continue;
+    const Operand& from = work.node.operand(step.index);
+    const auto type = static_cast<DType>(from.dtype);
+    const std::byte* at = work.arena + from.offset;
+    const int64_t place = beside_of(step, output);
+    if (type == DType::f32)
+      copy<4>(task, beside_at(task, s), at + 4 * place);
+    else
+      *task.shared<Aliased<uint32_t>>(beside_at(task, s)) = load32(at, type, place);
   }
+}
+TREK_TILE uint32_t load_one(const Work& work, const Operand& from, int64_t place) {
+  return load32(work.arena + from.offset, static_cast<DType>(from.dtype), place);
 }
 TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& output, float value) {
   const bool loaded = is_alone(task, work);
@@ -347,8 +356,9 @@ TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& out
     if (step.second == TailStep::scalar)
       beside = as_float(static_cast<uint64_t>(work.node.scalar(step.index).value));
     else if (is_operand(step))
-      beside = as_float(loaded ? *task.shared<Aliased<uint32_t>>(beside_at(task, s))
-                               : load_beside(work, step, output));
+      beside =
+          as_float(loaded ? *task.shared<Aliased<uint32_t>>(beside_at(task, s))
+                          : load_one(work, work.node.operand(step.index), beside_of(step, output)));
     switch (static_cast<Opcode>(step.opcode)) {
       case Opcode::Add:
         value = semantics::add(value, beside);
@@ -423,6 +433,8 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     else
       load_delivery(task, output.element);
   }
+  // Where a tile is one part, these come with it; else they come before a later one.
+  if (work.cut().ahead == 0) commit_copies();
   uint32_t part = 0;
   TREK_ROLLED
   for (uint32_t column = 0; column < work.columns; column += work.cut().part, ++part) {

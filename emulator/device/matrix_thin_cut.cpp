@@ -14,8 +14,7 @@ void divide(Thin& to, uint32_t columns, uint32_t element) {
   const uint32_t left = 4 * to.rows * to.blocks * (kBlock + kLeftPad);
   const uint32_t step = to.by_line != 0 ? 1 : kPiece / element;  // columns
   const uint32_t of_step =                                       // bytes
-      to.by_line != 0 ? to.blocks * (element * kBlock + kPiece)
-                      : to.blocks * (kBlock + 1) * kPiece;
+      to.by_line != 0 ? to.blocks * (element * kBlock + kPiece) : to.blocks * (kBlock + 1) * kPiece;
   const uint32_t sums_of_step = 4 * to.rows * to.blocks * step;
   const uint32_t most = (columns + step - 1) / step;
   uint32_t part = most;  // in steps
@@ -60,12 +59,14 @@ Thin thin_cut_of(const Matrix& of, const ThinOperands& operands) {
                        of.tile_columns * of.b_column * element,
                        (to.by_line != 0 ? of.k : of.n) * element});
   to.immutable = operands.immutable ? 1 : 0;
-  to.alone = to.part >= of.tile_columns && to.rows * of.tile_columns <= kBlockThreads ? 1 : 0;
-  to.fours = of.a_k == 1 && of.k % 4 == 0 &&
-                     piece_of({operands.left, of.a_row * element, of.a_matrix * element}) >=
-                         4 * element
-                 ? 1
-                 : 0;
+  to.alone =
+      to.ahead == 0 && to.part >= of.tile_columns && to.rows * of.tile_columns <= kBlockThreads ? 1
+                                                                                                : 0;
+  to.fours =
+      of.a_k == 1 && of.k % 4 == 0 &&
+              piece_of({operands.left, of.a_row * element, of.a_matrix * element}) >= 4 * element
+          ? 1
+          : 0;
   to.copied = operands.is_f32 && to.fours != 0 && to.ahead == 0 ? 1 : 0;
   return to;
 }

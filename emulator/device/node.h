@@ -54,6 +54,9 @@ enum class Kind : uint8_t {
   engine,  // loop, test, if, emit, next: the engine's; operands and scalars are described
 };
 
+// Whether execute_quick() takes a node, and whether some of its steps are called (quick.h).
+enum class Quick : uint8_t { no, simple, calls };
+
 // How Task::first and Task::count count; plan::Tiling.
 enum class Tiling : uint8_t { elements, lines, matrix, whole };
 
@@ -218,11 +221,12 @@ struct TailStep {
     row,       // of an operand, the element of the column
     elements,  // of an operand, the element at the same place
   };
-  uint16_t opcode;  // Opcode: Add, Mul, Relu, ReluGrad; Cast where only the rounding is wanted; of a
-                    // thin product any of one operand and no attributes
-  uint8_t to;       // DType: f32, f16, bf16
-  uint8_t second;   // Second
-  uint8_t index;    // of the scalar, of the operand
+  uint16_t
+      opcode;      // Opcode: Add, Mul, Relu, ReluGrad; Cast where only the rounding is wanted; of a
+                   // thin product any of one operand and no attributes
+  uint8_t to;      // DType: f32, f16, bf16
+  uint8_t second;  // Second
+  uint8_t index;   // of the scalar, of the operand
   uint8_t unused[3];
 };
 inline constexpr uint32_t kMaxTail = 5;
@@ -290,13 +294,14 @@ struct Thin {
   uint32_t k;
   uint32_t blocks;
   uint8_t rows;
-  uint8_t ahead;      // parts that are on their way while one is multiplied
-  uint8_t piece;      // of a copy: 16, 8 or 4; 2: elements one by one
-  uint8_t by_line;    // k are neighbours
-  uint8_t immutable;  // nothing writes the right operand: it may be asked for before the task's inputs are there
-  uint8_t fours;      // the left operand is read in fours
-  uint8_t copied;     // and copied as it lies
-  uint8_t alone;      // a tile is one part, and a thread has one output of it or none
+  uint8_t ahead;    // parts that are on their way while one is multiplied
+  uint8_t piece;    // of a copy: 16, 8 or 4; 2: elements one by one
+  uint8_t by_line;  // k are neighbours
+  uint8_t
+      immutable;  // nothing writes the right operand: it may be asked for before the task's inputs are there
+  uint8_t fours;   // the left operand is read in fours
+  uint8_t copied;  // and copied as it lies
+  uint8_t alone;   // a tile is one part, and a thread has one output of it or none
 };
 
 // A matrix product; strides are of elements, batches through the maps.
@@ -362,7 +367,7 @@ struct alignas(16) Node {
   uint8_t type;       // DType: T of its own instruction
   uint8_t compute;    // DType: that of its arithmetic
   uint8_t flag;       // nesterov, the reduction of a loss, a scalar operand: see the units
-  uint8_t quick;      // for execute_quick(): see quick.h
+  uint8_t quick;      // Quick
   uint16_t operands;  // of its own; the table has more where programs read them
   uint16_t all_operands;
   uint16_t results;

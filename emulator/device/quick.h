@@ -1,9 +1,9 @@
-// Quick nodes: pointwise ones whose steps are all simple and whose scalars are constants or 32-bit numbers in
-// memory. They are what most tasks of a network are beside products, and cannot trap.
+// Quick nodes: pointwise ones on floats whose scalars are constants or 32-bit numbers in memory. They are what most
+// tasks of a network are beside products, and cannot trap.
 //
-// This path has no call, no context and no sync before the work: what a call saves for its caller goes through
-// the little first-level cache that is left beside the shared memory, and takes a microsecond; so would the
-// general way of program.h, which does the same and more.
+// This path has no context and no sync before the work, and where all steps are simple no call either: what a call
+// saves for its caller goes through the little first-level cache that is left beside the shared memory, and takes
+// a microsecond; so would the general way of program.h, which does the same and more.
 #pragma once
 
 #include "emulator/device/program.h"
@@ -13,6 +13,9 @@ namespace trek::device {
 namespace quick_detail {
 
 using program_detail::Four;
+
+template <bool kCalls>
+inline constexpr uint32_t kLoads = kCalls ? 4 : 2;  // that are on their way at once
 
 // Where element `element` of the node is in an operand.
 TREK_UNIT int64_t place_quick(const Node& node, Map map, int64_t element) {
@@ -49,18 +52,34 @@ TREK_UNIT Four value(const Task& task, const Node& node, const std::byte* arena,
   return {{one, one, one, one}};
 }
 
+// Of four elements, or of one that is there four times; of one where steps need not be simple.
+template <bool kCalls>
 TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, const Step& of) {
   const auto opcode = static_cast<Opcode>(of.opcode);
+  const auto from = static_cast<DType>(of.from);
+  const auto to = static_cast<DType>(of.to);
   const Four x = value(task, node, arena, of.inputs[0]);
   const Four y = of.inputs[1].kind == Source::none ? x : value(task, node, arena, of.inputs[1]);
   const Four z = of.inputs[2].kind == Source::none ? x : value(task, node, arena, of.inputs[2]);
-  return program_detail::apply_simple(opcode, static_cast<DType>(of.from),
-                                      static_cast<DType>(of.to), x, y, z);
+  if constexpr (kCalls) {
+    if (!is_simple(opcode, from, to)) {
+      const auto number = [&](Source source) {
+        return source.kind == Source::none ? 0 : value(task, node, arena, source).e[0];
+      };
+      const auto bits = static_cast<uint32_t>(apply_real32(
+          opcode, x.e[0], y.e[0], z.e[0], number(of.numbers[0]), number(of.numbers[1])));
+      const uint32_t one = to == DType::boolean ? bits : bits_of(rounded(to, as_float(bits)));
+      return {{one, one, one, one}};
+    }
+  }
+  return program_detail::apply_simple(opcode, from, to, x, y, z);
 }
 
 }  // namespace quick_detail
 
 // The elements [first, first + count) of a node that is quick. A sync before others read them is the caller's.
+// Where steps are called, a thread takes one element after the other.
+template <bool kCalls>
 TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                          std::byte* arena) {
   using namespace quick_detail;  // NOLINT(google-build-using-namespace)
@@ -72,30 +91,33 @@ TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, in
   const auto type = static_cast<DType>(to.dtype);
   const uint32_t steps = program.steps;
   const uint32_t loads = program.loads;
-  const bool aligned = program.flat != 0 && (first & 3) == 0;
   const auto end = static_cast<uint32_t>(count);  // of a tile: less than 2^32
-  for (uint32_t p = 4 * task.thread(); p < end; p += 4 * task.threads()) {
+  constexpr uint32_t kEach = kCalls ? 1 : 4;
+  const bool aligned = !kCalls && program.flat != 0 && (first & 3) == 0;
+  for (uint32_t p = kEach * task.thread(); p < end; p += kEach * task.threads()) {
     const bool four = aligned && p + 4 <= end;
-    for (uint32_t q = p; q < (four ? p + 1 : p + 4) && q < end; ++q) {
+    for (uint32_t q = p; q < (four ? p + 1 : p + kEach) && q < end; ++q) {
       const int64_t element = first + q;
+      // As many on their way at once as most programs have.
       TREK_ROLLED
-      for (uint32_t l = 0; l < loads; l += 2) {
-        const Load& a = *node.load(program.first_load + l);
-        const Four x = load(node, arena, node.operand(a.operand), element, four);
-        if (l + 1 < loads) {
-          const Load& b = *node.load(program.first_load + l + 1);
-          put(task, slot_at(task, b.slot),
-              load(node, arena, node.operand(b.operand), element, four));
-        }
-        put(task, slot_at(task, a.slot), x);
+      for (uint32_t l = 0; l < loads; l += kLoads<kCalls>) {
+        const Load* next = node.load(program.first_load + l);
+        Four x[kLoads<kCalls>] =
+            {};  // undefined on a path, it would be kept by all callers (README.md)
+        TREK_UNROLLED
+        for (uint32_t i = 0; i < kLoads<kCalls>; ++i)
+          if (l + i < loads) x[i] = load(node, arena, node.operand(next[i].operand), element, four);
+        TREK_UNROLLED
+        for (uint32_t i = 0; i < kLoads<kCalls>; ++i)
+          if (l + i < loads) put(task, slot_at(task, next[i].slot), x[i]);
       }
       const Step* at = node.step(program.first_step);
       TREK_ROLLED
       for (uint32_t s = 1; s < steps; ++s, ++at)
-        put(task, slot_at(task, at->slot), step(task, node, arena, *at));
+        put(task, slot_at(task, at->slot), step<kCalls>(task, node, arena, *at));
       // The last step gives the result, but where there is none.
-      const Four result =
-          steps > 0 ? step(task, node, arena, *at) : value(task, node, arena, program.result);
+      const Four result = steps > 0 ? step<kCalls>(task, node, arena, *at)
+                                    : value(task, node, arena, program.result);
       store(arena + to.offset + element * size_of(type), type, result, four);
     }
   }

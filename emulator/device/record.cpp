@@ -253,12 +253,12 @@ bool Record::is_flat(const Program& program) const {
                      [&](const Operand& of) { return writes_fours(of) && in_line(of); });
 }
 
-bool Record::is_quick() const {
+Quick Record::quick() const {
   const Program& program = node.deliver[0];
-  if (static_cast<Kind>(node.kind) != Kind::program || program.narrow == 0) return false;
+  if (static_cast<Kind>(node.kind) != Kind::program || program.narrow == 0) return Quick::no;
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Operand& from = operands_[loads_[program.first_load + l].operand];
-    if (!reads_fours(from) || !is_magic(from.map)) return false;
+    if (!reads_fours(from) || !is_magic(from.map)) return Quick::no;
   }
   const auto first = steps_.begin() + program.first_step;
   const auto is_plain = [](const Scalar& scalar) {
@@ -266,17 +266,27 @@ bool Record::is_quick() const {
            (scalar.kind == Scalar::memory && scalar.from == scalar.to &&
             size_of(static_cast<DType>(scalar.to)) == 4);
   };
-  return writes_fours(results_[0]) && std::all_of(scalars_.begin(), scalars_.end(), is_plain) &&
-         std::all_of(first, first + program.steps, [](const Step& step) {
-           return is_simple(static_cast<isa::Opcode>(step.opcode), static_cast<DType>(step.from),
-                            static_cast<DType>(step.to));
-         });
+  if (!writes_fours(results_[0]) || !std::all_of(scalars_.begin(), scalars_.end(), is_plain))
+    return Quick::no;
+  const auto last = first + program.steps;
+  const auto simple = [](const Step& step) {
+    return is_simple(static_cast<isa::Opcode>(step.opcode), static_cast<DType>(step.from),
+                     static_cast<DType>(step.to));
+  };
+  if (std::all_of(first, last, simple)) return Quick::simple;
+  const auto on_floats = [&](const Step& step) {
+    const auto to = static_cast<DType>(step.to);
+    return simple(step) || (static_cast<isa::Opcode>(step.opcode) != isa::Opcode::Cast &&
+                            form_of(static_cast<DType>(step.from)) == Form::real32 &&
+                            (to == DType::boolean || form_of(to) == Form::real32));
+  };
+  return std::all_of(first, last, on_floats) ? Quick::calls : Quick::no;
 }
 
 Described Record::finish() {
   for (Program* program : {&node.fetch[0], &node.fetch[1], &node.deliver[0], &node.deliver[1]})
     program->flat = is_flat(*program) ? 1 : 0;
-  node.quick = is_quick() ? 1 : 0;
+  node.quick = static_cast<uint8_t>(quick());
   node.first_scalar = static_cast<uint16_t>(scalars_.size());
   for (uint32_t index : attributes_) {
     if (scalars_.size() == kMaxScalars) {

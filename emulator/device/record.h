@@ -103,7 +103,7 @@ class Record {
   bool is_magic(Map map) const;
   bool keeps_fours(Map map) const;
   bool is_flat(const Program& program) const;
-  bool is_quick() const;
+  Quick quick() const;
 
   const plan::Plan& plan_;
   const plan::Node& of_;

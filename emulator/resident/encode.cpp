@@ -102,8 +102,9 @@ void Encoder::describe_nodes() {
     descriptor.size = static_cast<uint16_t>(lines);
     const auto& node = *reinterpret_cast<const device::Node*>(described.bytes.data());
     const bool fits = node.bytes <= device::kNodeBytes;
-    if (node.quick != 0 && fits)
-      descriptor.kind = Kind::quick;
+    const auto quick = static_cast<device::Quick>(node.quick);
+    if (quick != device::Quick::no && fits)
+      descriptor.kind = quick == device::Quick::simple ? Kind::quick : Kind::calls;
     else if (device::is_thin(node) && fits)
       descriptor.kind = Kind::thin;
     else if (device::is_copied(node))
@@ -170,6 +171,8 @@ void Encoder::encode_task(uint32_t index) {
   record.node = task.node;
   const Descriptor& descriptor = descriptors_[task.node];
   record.kind = node.decides != kNone ? Kind::decide : descriptor.kind;
+  // Of many elements a step is decoded for four at a time, which the unit of pointwise nodes does.
+  if (record.kind == Kind::calls && task.count > kMostCalls) record.kind = Kind::task;
   record.descriptor = descriptor.at;
   record.descriptor_size = descriptor.size;
   record.reads = static_cast<uint8_t>(descriptor.reads.size());

@@ -109,7 +109,11 @@ class Processor {
       function(environment.arena, block.shared, environment.seed, counters, record.first,
                record.count, &fault);
     else if (record.kind == Kind::quick)
-      device::execute_quick(block, node, record.first, record.count, environment);
+      device::execute_quick<device::Quick::simple>(block, node, record.first, record.count,
+                                                   environment);
+    else if (record.kind == Kind::calls)
+      device::execute_quick<device::Quick::calls>(block, node, record.first, record.count,
+                                                  environment);
     else if (is_of_unit(record.kind))
       device::execute(block, node, record.first, record.count, environment, &fault);
     else

@@ -22,9 +22,10 @@ struct Wait {
 static_assert(sizeof(Wait) == 12);
 
 enum class Kind : uint8_t {
-  task,      // a tile of a node, and by what way its unit is reached:
-  quick,     // the same, of a node that is quick (device/quick.h)
-  thin,      // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
+  task,   // a tile of a node, and by what way its unit is reached:
+  quick,  // the same, of a node that is quick (device/quick.h)
+  calls,  // the same, of few elements of one that is quick but for steps that are called
+  thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   copied,    // the same, of a product whose operands have tensor maps
   decide,    // processor 0: works out trips, and tells all processors
   emit,      // processor 0: a tensor to the host
@@ -44,6 +45,7 @@ enum class Entering : uint8_t {
   always,     // repeat
 };
 
+inline constexpr int64_t kMostCalls = 512;  // elements of a task of kind `calls`
 inline constexpr uint32_t kInlineWaits = 4;
 inline constexpr uint32_t kMaxSignals = 4;
 inline constexpr uint32_t kMaxWaits = UINT16_MAX;

@@ -323,6 +323,14 @@ TREK_RESIDENT_CALL void perform_thin() {
                        environment_of(shared, slot), &slot.fault, [] { return is_ready(); });
 }
 
+TREK_RESIDENT_CALL void perform_calls() {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+  device::execute_quick<device::Quick::calls>(
+      block_of_units(shared), *reinterpret_cast<const device::Node*>(slot.descriptor),
+      slot.record.first, slot.record.count, environment_of(shared, slot));
+}
+
 TREK_RESIDENT void compute() {
   for (;;) {
     Shared& shared = pipeline();
@@ -338,9 +346,11 @@ TREK_RESIDENT void compute() {
       if (kind == Kind::halt) return Place().go_on(false);
       if (kind == Kind::quick) {
         // Not slot.node: as above.
-        device::execute_quick(block_of_units(shared),
-                              *reinterpret_cast<const device::Node*>(slot.descriptor),
-                              slot.record.first, slot.record.count, environment_of(shared, slot));
+        device::execute_quick<device::Quick::simple>(
+            block_of_units(shared), *reinterpret_cast<const device::Node*>(slot.descriptor),
+            slot.record.first, slot.record.count, environment_of(shared, slot));
+      } else if (kind == Kind::calls) {
+        perform_calls();
 #ifdef TREK_SM90A
       } else if (kind == Kind::copied) {
         device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
