@@ -655,8 +655,10 @@ void Describer::describe_matrix() {
   const plan::Product product = narrow ? plan::product_of(plan_, of_) : plan::Product::ordered;
   to.product = static_cast<uint8_t>(product);
   to.part_columns = static_cast<uint16_t>(tiles.part_columns);
-  if (product != plan::Product::tensor) return;
-  describe_tail(record_, draft, result_type(0).dtype, to);
+  if (product == plan::Product::tensor)
+    describe_tail(record_, draft, result_type(0).dtype, to);
+  else if (!narrow || product != plan::Product::ordered || to.cut.patch != matrix_f32::kLargePatch)
+    return;
   if (!plan_.device.copies_tensors) return;
   maps_ = tensor_maps(plan_, of_, to);
   to.has_maps = maps_.empty() ? 0 : 1;

@@ -262,10 +262,15 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
                                                              const Environment& environment) {
   const Task task(block);
   begin_task(task, block, node, environment, nullptr);
-  task.sync();
-  multiply_tile_tensor_90a(task, tile);
+  if (block.thread == 0) tensor::begin_ring(task, tile);
+  tensor::meet();
+  if (static_cast<Product>(node.matrix.product) == Product::tensor)
+    multiply_tile_tensor_90a(task);
+  else
+    multiply_tile_f32_90a(task, tile);
   task.sync();
 }
+TREK_UNIT void bring_copied(uint32_t lane) { tensor::bring_tile(lane); }
 #endif
 
 #ifndef TREK_SPECIALISED
