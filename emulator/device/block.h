@@ -77,9 +77,10 @@ inline constexpr bool kFull = false;
 inline constexpr bool kFull = true;
 #endif
 
-// Threads that take part in units on the device, and the bytes they share there.
+// Threads that take part in units on the device, and the bytes they share there: four slots of the largest parts
+// of a product (matrix_ring_90a.h), and what stands beside them.
 inline constexpr uint32_t kBlockThreads = 256;
-inline constexpr uint32_t kSharedBytes = 192 * 1024;
+inline constexpr uint32_t kSharedBytes = 195 * 1024;
 inline constexpr uint32_t kMaxBlockThreads = 256;  // of a host's block too
 
 struct Block {

@@ -13,8 +13,8 @@
 namespace trek::device {
 
 // A tensor as the copy engine of a device sees it: what a driver makes a tensor map of. Three axes, innermost
-// first; the elements of the first are neighbours. What is copied are boxes, whose rows in shared memory have
-// 128 bytes and are swizzled by as many.
+// first; the elements of the first are neighbours. What is copied are boxes; where a box's rows in shared memory
+// have kTensorMapRow bytes, they are swizzled by as many.
 struct TensorMap {
   int64_t offset = 0;  // in the arena
   isa::DType dtype = isa::DType::none;
@@ -23,6 +23,7 @@ struct TensorMap {
   std::array<uint32_t, 3> box{};     // elements
 };
 inline constexpr int64_t kTensorMapBytes = 128;
+inline constexpr int64_t kTensorMapRow = 128;
 
 struct Described {
   // The record: a Node at its start, to be kept 16-byte aligned wherever it is copied.

@@ -267,21 +267,26 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
                                                              const Environment& environment) {
   const Task task(block);
   begin_task(task, block, node, environment, nullptr);
-  task.sync();
-  multiply_tile_tensor_90a(task, tile);
+  if (block.thread == 0) tensor::begin_ring(task, tile);
+  tensor::meet();
+  if (static_cast<Product>(node.matrix.product) == Product::tensor)
+    multiply_tile_tensor_90a(task);
+  else
+    multiply_tile_f32_90a(task, tile);
   task.sync();
 }
+TREK_UNIT void bring_copied(uint32_t lane) { tensor::bring_tile(lane); }
 #endif
 
 #ifndef TREK_SPECIALISED
 template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
-                            const Environment& environment, Fault* fault, Ready ready) {
+                            const Environment& environment, Ready ready) {
   const Task task(block);
   multiply_tile_thin(task, node, tile, environment.arena, [&] {
     if (!ready()) return false;
     if (node.matrix.tail_steps == Matrix::kNoTail)
-      begin_task(task, block, node, environment, fault);
+      begin_task(task, block, node, environment, nullptr);
     return true;
   });
   task.sync();

@@ -24,18 +24,21 @@ TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first,
 TREK_UNIT_CALL void describe(const Block& block);
 
 #ifdef TREK_SM90A
-// execute() of a tile of a product whose operands have tensor maps, which cannot trap. It must not be called but
-// be in line (matrix_tensor_90a.h).
+// execute() of a tile of a product whose operands have tensor maps, which cannot trap: the one that
+// bring_copied() brings meanwhile. It must not be called but be in line (matrix_tensor_90a.h).
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
                                                              const Environment& environment);
+// Brings the operands of that tile; by all lanes of a warp that is none of the block's, to which memory that other
+// blocks wrote must be visible.
+TREK_UNIT void bring_copied(uint32_t lane);
 #endif
 
-// execute_unit() of a tile of a thin product, from before its inputs are there: `ready()`, which all threads call,
-// waits for them and says whether the task is to be executed after all.
+// execute() of a tile of a thin product, which cannot trap, from before its inputs are there: `ready()`, which all
+// threads call, waits for them and says whether the task is to be executed after all.
 template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
-                            const Environment& environment, Fault* fault, Ready ready);
+                            const Environment& environment, Ready ready);
 
 // execute() of a task of a node that is quick in this way, which cannot trap.
 template <Quick kQuick>

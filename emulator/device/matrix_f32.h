@@ -9,8 +9,8 @@
 // costs thirty cycles, as much as thirty multiplications.
 //
 // A tile is worked on in parts, in one of two ways (matrix_cut.h): a large part, 128 x 128, by all lanes
-// together, each with an 8 x 8 patch of the outputs (matrix_f32_large.h); any other by groups of lanes, each
-// with a block of k of its own (matrix_f32_groups.h). Sums become results in matrix_f32_result.h.
+// together, each with an 8 x 8 patch of the outputs (matrix_f32_large.h, on Hopper matrix_f32_large_90a.h); any
+// other by groups of lanes, each with a block of k of its own (matrix_f32_groups.h). Sums become results in matrix_f32_result.h.
 //
 // Operands come to panels in shared memory by copies that nobody waits for, of "lines": rows of the left one,
 // columns of the right one. Lines outside of the operands stand in outputs that nobody takes. Places behind the
@@ -21,6 +21,7 @@
 
 #include "emulator/device/matrix_f32_groups.h"
 #include "emulator/device/matrix_f32_large.h"
+#include "emulator/device/matrix_f32_large_90a.h"
 #include "emulator/device/matrix_f32_result.h"
 
 namespace trek::device {
@@ -117,6 +118,26 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
     task.sync();  // before the next part is described
   }
 }
+
+#ifdef TREK_SM90A
+// The same of large parts whose operands another warp has brought (tensor::bring_tile()).
+TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
+  using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
+  for (uint32_t number = 0;; ++number) {
+    if (task.thread() == 0) describe_part(task, tile, number);
+    if (task.thread() >= 32) keep_cut(task, task.thread() - 32);
+    task.sync();
+    multiply_large_90a(task, number);
+    task.sync();
+    const uint32_t parts = part_of(task).parts;
+    deliver_part(task);
+    tensor::meet();
+    if (number + 1 >= parts) break;
+  }
+  if (task.thread() == 0)
+    tensor::end_ring(tensor::memory_of(task), tensor::f32_slots(task.node().matrix.k));
+}
+#endif
 
 }  // namespace trek::device
 

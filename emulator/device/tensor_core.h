@@ -103,6 +103,9 @@ TREK_TILE void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
+TREK_TILE void barrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 TREK_TILE void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n.reg .pred p;\nAGAIN_%=:\n"
@@ -125,16 +128,6 @@ TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uin
       "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
-}
-
-// Adds 1 to a word of shared memory; what was read before is read, and what follows comes after.
-TREK_TILE uint32_t count_up(uint32_t address) {
-  uint32_t before;
-  asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "r"(address)
-               : "memory");
-  return before;
 }
 
 // Where an operand of a warpgroup's product lies: rows of 64 k (kByLine), eight of which are an atom of 1024

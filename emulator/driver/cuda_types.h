@@ -86,10 +86,12 @@ struct alignas(64) CuTensorMap {
 
 enum class TensorMapType : int {
   f16 = 6,
+  f32 = 7,
   bf16 = 9,
 };
 
 inline constexpr int kInterleaveNone = 0;
+inline constexpr int kSwizzleNone = 0;
 inline constexpr int kSwizzle128 = 3;
 inline constexpr int kL2Promotion256 = 3;
 inline constexpr int kFillZeros = 0;

@@ -124,13 +124,16 @@ Result<std::array<std::byte, device::kTensorMapBytes>> Gpu::tensor_map(
   std::copy(map.sizes.begin(), map.sizes.end(), sizes.begin());
   std::copy(map.strides.begin(), map.strides.end(), strides.begin());
   const std::array<uint32_t, 3> ones = {1, 1, 1};
-  const auto type =
-      map.dtype == isa::DType::f16 ? driver::TensorMapType::f16 : driver::TensorMapType::bf16;
+  const auto type = map.dtype == isa::DType::f32   ? driver::TensorMapType::f32
+                    : map.dtype == isa::DType::f16 ? driver::TensorMapType::f16
+                                                   : driver::TensorMapType::bf16;
+  const int64_t row = int64_t{map.box[0]} * isa::byte_size(map.dtype);
   if (Status status =
           api().check(api().tensor_map_encode_tiled(
                           &encoded, type, 3, reinterpret_cast<void*>(address), sizes.data(),
                           strides.data(), map.box.data(), ones.data(), driver::kInterleaveNone,
-                          driver::kSwizzle128, driver::kL2Promotion256, driver::kFillZeros),
+                          row == device::kTensorMapRow ? driver::kSwizzle128 : driver::kSwizzleNone,
+                          driver::kL2Promotion256, driver::kFillZeros),
                       fmt::format("describing a tensor of {} x {} x {} to {}", map.sizes[0],
                                   map.sizes[1], map.sizes[2], name()));
       !status)

@@ -6,7 +6,8 @@
 //   waiter      one warp polls the counters of the slots in turn, so that nobody else does
 //   compute     eight warps execute the tasks that are ready, one after the other
 //   signaller   one warp raises the counters of what has been executed, so that the next task need not
-//               wait until the memory of the device has everything the last one wrote
+//               wait until the memory of the device has everything the last one wrote; during a product
+//               whose operands are copied it asks for the copies
 //
 // A slot passes controller -> filler -> waiter -> compute -> signaller -> controller; each hand-over is an mbarrier
 // phase, and every role visits the slots in the same order. Each task ends with a barrier of the compute

@@ -320,7 +320,7 @@ TREK_RESIDENT_CALL void perform_thin() {
   // Not slot.node: the compiler is to see that it is in shared memory.
   device::execute_thin(block_of_units(shared),
                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
-                       environment_of(shared, slot), &slot.fault, [] { return is_ready(); });
+                       environment_of(shared, slot), [] { return is_ready(); });
 }
 
 TREK_RESIDENT_CALL void perform_calls() {
@@ -341,7 +341,6 @@ TREK_RESIDENT void compute() {
     bool trapped = false;
     if (kind == Kind::thin) {
       perform_thin();
-      trapped = has_trapped();
     } else if (is_ready()) {
       if (kind == Kind::halt) return Place().go_on(false);
       if (kind == Kind::quick) {
@@ -367,13 +366,19 @@ TREK_RESIDENT void compute() {
 }
 
 // Tells the others what has been executed. What compute warps wrote before they arrived is what this
-// warp's release carries: causality holds through the barrier.
+// warp's release carries: causality holds through the barrier. While a product whose operands are copied is
+// executed, there is nothing to tell, and this warp asks for the copies.
 TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorState& state,
                               uint32_t lane) {
   bool trapped = false;
   uint64_t retired = 0;
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
+#ifdef TREK_SM90A
+    // Compute warps do the same for the same tasks: they skip what comes behind a trap, too.
+    barrier_wait(&shared.ready[n % kSlots], phase(n));
+    if (slot.record.kind == Kind::copied && !trapped && slot.skip == 0) device::bring_copied(lane);
+#endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
     if (slot.record.kind == Kind::halt) return;
     if (!trapped && slot.skip == 0) {

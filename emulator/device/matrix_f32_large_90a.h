@@ -1,0 +1,242 @@
+// A large part of a tile of the f32 product, 128 x 128, whose operands the copy engine brings (matrix_ring_90a.h).
+// Compiled for sm_90a alone; K is a multiple of 8.
+//
+// Both operands are read as they lie: [k][lines], of which a lane has four neighbouring lines twice at one k; or
+// rows of 32 k of a line (swizzled), of which it has four k of eight lines. Nobody copies, and nobody waits for
+// the block within a part: warps go from slot to slot by the slots' barriers. As in matrix_f32_large.h a lane has
+// a patch of 8 x 8 outputs, its segment's sums are in shared memory and its block's in registers.
+#pragma once
+
+#ifdef TREK_SM90A
+
+#include "emulator/device/matrix_f32_part.h"
+#include "emulator/device/matrix_ring_90a.h"
+
+namespace trek::device::matrix_f32 {
+
+namespace large_90a {
+
+using tensor::Ring90;
+
+inline constexpr uint32_t kDepth = tensor::kF32Depth;
+inline constexpr uint32_t kPanel = kLargeLines * kDepth * 4;  // of one operand in a slot
+inline constexpr uint32_t kSums = kLargeLines * kLargeLines * 4;
+inline constexpr uint32_t kKRow = kLargeLines * 4;  // bytes from one k to the next, [k][lines]
+static_assert(2 * kPanel == Ring90::slot_bytes(kLargeLines) && kDepth * 4 == tensor::kRowBytes);
+// Behind the ring: sums of segments, and totals where there are several.
+static_assert(kCut + sizeof(Cut) <= Ring90::kBehind);
+static_assert(4 * 2 * kPanel + kSums <= Ring90::kRoom &&
+              2 * 2 * kPanel + 2 * kSums <= Ring90::kRoom);
+
+// The 16 fours of a thread, each four rows of a column of its patch, are kFours bytes apart.
+inline constexpr uint32_t kFours = kBlockThreads * 16;
+
+// A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
+// `first` is the warp's first line.
+template <bool kByLine, uint32_t kLanes>
+struct Lines {
+  uint32_t at;    // of the slot at hand: the lane's first line
+  uint32_t swap;  // by line: the lane's part of the swizzle
+
+  TREK_ON_DEVICE Lines(uint32_t panel, uint32_t first, uint32_t lane)
+      : at(panel + (kByLine ? (first + lane) * tensor::kRowBytes : (first + 4 * lane) * 4)),
+        swap(lane % 8 * 16) {}
+  // The lane's line i, counted from the warp's first.
+  TREK_ON_DEVICE static uint32_t line(uint32_t lane, uint32_t i) {
+    return kByLine ? lane + kLanes * i : 4 * lane + i % 4 + i / 4 * 4 * kLanes;
+  }
+  // Four k of line i, the `four`-th of the slot. Lines whose numbers differ by four have the fourth bit of their
+  // piece's place the other way round.
+  TREK_ON_DEVICE Float4 load_k(uint32_t four, uint32_t i) const {
+    const uint32_t other = kLanes * i % 8 * 16;
+    return load_four((at + (four * 16 ^ swap) ^ other) + kLanes * i * tensor::kRowBytes);
+  }
+  // Lines 4 h ... 4 h + 3 at a k of the slot.
+  TREK_ON_DEVICE Float4 load_lines(uint32_t k, uint32_t h) const {
+    return load_four(at + k * kKRow + h * 16 * kLanes);
+  }
+};
+
+// The parity of the phase of a slot's barriers in which it has step `step`; `slots` is 2 or 4.
+TREK_TILE uint32_t parity_of(uint32_t step, uint32_t slots) { return step >> slots / 2 & 1; }
+
+// What a lane has of one operand: four k of each line; or both fours of lines, at this k and at the next.
+template <bool kByLine>
+struct Elements {
+  Float4 of[kByLine ? 8 : 4];
+
+  TREK_ON_DEVICE float get(uint32_t i, uint32_t k) const {
+    return kByLine ? of[i][k % 4] : of[k % 2 * 2 + i / 4][i % 4];
+  }
+};
+
+// The part at kPart of a product of so many slots a ring; `step` is the first of its slots, counted from the
+// tile's first. To kValues: [rows][columns].
+template <bool kLeftByLine, bool kRightByLine>
+TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
+  const uint32_t thread = task.thread();
+  // A warp has 32 x 64 outputs, 4 x 2 warps the part. Lanes beside and below one another alternate.
+  const uint32_t lane = thread % 32;
+  const uint32_t lane_down = (lane >> 1 & 1) | (lane >> 2 & 2);
+  const uint32_t lane_across = (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4);
+  const uint32_t down = thread / 64 * 32;
+  const uint32_t across = thread / 32 % 2 * 64;
+  const uint32_t shared = tensor::memory_of(task);
+  const uint32_t ring = Ring90::begin(shared);
+  const uint32_t sums = ring + slots * 2 * kPanel + thread * 16;
+  const uint32_t k_end = part_of(task).k;
+  uint32_t slot = step & (slots - 1);
+  const uint32_t first_slot = ring + slot * 2 * kPanel;
+  Lines<kLeftByLine, 4> left(first_slot, down, lane_down);
+  Lines<kRightByLine, 8> right(first_slot + kPanel, across, lane_across);
+
+  constexpr Float4 kNothing = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added first stays itself
+#pragma unroll
+  for (uint32_t v = 0; v < 16; ++v) store_four(sums + v * kFours, kNothing);
+  float sum[8][8];
+#pragma unroll
+  for (uint32_t i = 0; i < 8; ++i)
+#pragma unroll
+    for (uint32_t j = 0; j < 8; ++j) sum[i][j] = 0;
+
+  Elements<kLeftByLine> x;
+  Elements<kRightByLine> y;
+  const auto load = [](const auto& lines, auto& to, uint32_t k) __attribute__((always_inline)) {
+    if constexpr (sizeof to.of == 8 * sizeof(Float4)) {
+#pragma unroll
+      for (uint32_t i = 0; i < 8; ++i) to.of[i] = lines.load_k(k / 4, i);
+    } else {
+#pragma unroll
+      for (uint32_t h = 0; h < 2; ++h) to.of[k % 2 * 2 + h] = lines.load_lines(k, h);
+    }
+  };
+  tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
+  load(left, x, 0);
+  load(right, y, 0);
+
+  uint32_t k_slot = 0;  // of the step at hand, in the slot
+#pragma unroll 1
+  for (uint32_t from = 0; from < k_end; from += kStep) {
+    const bool ends = from % kBlock == kBlock - kStep || from + kStep >= k_end;
+#pragma unroll
+    for (uint32_t k = 0; k < kStep; ++k) {
+      if (k == 1 && k_slot == 0 && from != 0) {
+        // What was read of the slot before has been multiplied.
+        asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+        if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, (slot - 1) & (slots - 1)));
+      }
+      if (k == kStep - 1) {  // the rest of these k is in registers
+        k_slot += kStep;
+        if (k_slot == kDepth) {
+          k_slot = 0;
+          ++step;
+          const uint32_t next = step & (slots - 1);
+          const uint32_t by = (next - slot) * 2 * kPanel;
+          slot = next;
+          left.at += by;
+          right.at += by;
+          if (from + kStep < k_end)
+            tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
+        }
+      }
+      const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
+      if constexpr (!kLeftByLine) {
+#pragma unroll
+        for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
+      }
+      if constexpr (!kRightByLine) {
+#pragma unroll
+        for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
+      }
+      // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
+      // outer one: what has been multiplied for the last time makes place for what is next.
+#pragma unroll
+      for (uint32_t outer = 0; outer < 8; ++outer) {
+        constexpr bool kByRows = kLeftByLine || !kRightByLine;
+#pragma unroll
+        for (uint32_t n = 0; n < 8; ++n) {
+          const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
+          const uint32_t i = kByRows ? outer : inner;
+          const uint32_t j = kByRows ? inner : outer;
+          sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
+        }
+        if (k % 4 != 3) continue;
+        if constexpr (kLeftByLine)
+          x.of[outer] = left.load_k(ahead / 4, outer);
+        else if constexpr (kRightByLine)
+          y.of[outer] = right.load_k(ahead / 4, outer);
+      }
+      if constexpr (kLeftByLine && kRightByLine) {
+        if (k % 4 == 3) {
+#pragma unroll
+          for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
+        }
+      }
+    }
+    if (!ends) continue;
+#pragma unroll
+    for (uint32_t v = 0; v < 16; ++v) {
+      const uint32_t i = v / 8 * 4;
+      const uint32_t j = v % 8;
+      store_four(sums + v * kFours,
+                 load_four(sums + v * kFours) +
+                     Float4{sum[i][j], sum[i + 1][j], sum[i + 2][j], sum[i + 3][j]});
+#pragma unroll
+      for (uint32_t e = 0; e < 4; ++e) sum[i + e][j] = 0;
+    }
+    // Totals, where there are several segments.
+    const bool last = from + kStep >= k_end;
+    if (k_end <= kSegment || (from % kSegment != kSegment - kStep && !last)) continue;
+    TREK_ROLLED
+    for (uint32_t at = sums; at != sums + kSums; at += kFours) {
+      Float4 total = load_four_now(at);
+      if (from >= kSegment) total = load_four_now(at + kSums) + total;
+      store_four(at + kSums, total);
+      store_four(at, last ? total : kNothing);
+    }
+  }
+  // Each thread has sums of its own; now they lie in rows.
+#pragma unroll
+  for (uint32_t v = 0; v < 16; ++v) {
+    const Float4 four = load_four_now(sums + v * kFours);
+#pragma unroll
+    for (uint32_t e = 0; e < 4; ++e) sum[v / 8 * 4 + e][v % 8] = four[e];
+  }
+  task.sync();
+  // The last slot is the ring's again; who brings writes to it only when the part has been given.
+  if (lane == 0)
+    tensor::barrier_arrive(Ring90::empty(shared, (k_slot == 0 ? slot - 1 : slot) & (slots - 1)));
+  float* values = task.shared<float>(shared_at::kValues);
+  const uint32_t rows = part_of(task).rows;
+  const uint32_t columns = part_of(task).columns;
+#pragma unroll
+  for (uint32_t i = 0; i < 8; ++i)
+#pragma unroll
+    for (uint32_t j = 0; j < 8; ++j) {
+      const uint32_t row = down + left.line(lane_down, i);
+      const uint32_t column = across + right.line(lane_across, j);
+      if (row < rows && column < columns) values[row * columns + column] = sum[i][j];
+    }
+}
+
+}  // namespace large_90a
+
+// Multiplies part `number` of a tile, which is at kPart, to kValues: [rows][columns].
+TREK_TILE void multiply_large_90a(const Task& task, uint32_t number) {
+  const Cut& cut = kept_cut(task);
+  const uint32_t k = part_of(task).k;
+  const uint32_t slots = tensor::f32_slots(k);
+  const uint32_t step = number * ((k + large_90a::kDepth - 1) / large_90a::kDepth);
+  if (cut.left.by_line != 0 && cut.right.by_line != 0)
+    large_90a::multiply<true, true>(task, slots, step);
+  else if (cut.left.by_line != 0)
+    large_90a::multiply<true, false>(task, slots, step);
+  else if (cut.right.by_line != 0)
+    large_90a::multiply<false, true>(task, slots, step);
+  else
+    large_90a::multiply<false, false>(task, slots, step);
+}
+
+}  // namespace trek::device::matrix_f32
+
+#endif  // TREK_SM90A

@@ -1,0 +1,184 @@
+// Operands of matrix products on Hopper: the tensor copy engine brings them to a ring of slots in shared memory.
+// Compiled for sm_90a alone.
+//
+// A warp that is none of the block's asks for the copies (bring_tile()). Each slot has two barriers, by which it
+// and the block hand the slot to each other: `full` when the copies have arrived, `empty` when all who read it
+// have read it. A slot has all lines of a part at 128 bytes of k: 64 places of 16 bits, or 32 of f32. An operand
+// whose k are neighbours in memory lies in rows of those, swizzled (tensor_core.h); else as [k][lines], which
+// for tensor cores are 64 lines at a time, swizzled, and for f32 all lines of a part, as they are.
+#pragma once
+
+#ifdef TREK_SM90A
+
+#include "emulator/device/matrix_tensor.h"
+
+namespace trek::device {
+
+namespace tensor {
+
+// A tile whose operands are brought: its parts, and the copies of each. In shared memory, so that neither side
+// keeps it in registers.
+struct Brought {
+  const TensorMap* maps;  // of the left operand, then of the right one
+  int64_t batch;
+  uint32_t left_matrix;  // of the operands' batches
+  uint32_t right_matrix;
+  uint32_t first_row;
+  uint32_t first_column;
+  uint32_t end_row;
+  uint32_t end_column;
+  uint32_t across;   // parts of a row
+  uint32_t columns;  // of a part
+  uint32_t slots;
+  uint32_t k;
+  uint32_t depth;    // places of k of a slot
+  uint32_t at_once;  // lines of a copy where an operand is [k][lines]
+  bool a_by_line;
+  bool b_by_line;
+  bool ends;  // the ring is empty after every part, because the tail needs its memory
+};
+
+// The ring of parts of so many columns: in a slot the left operand, then the right one.
+struct Ring90 {
+  static constexpr uint32_t kLeft = kPartRows * kRowBytes;
+  static constexpr uint32_t kMostSlots = 8;
+  // At the end of shared memory the barriers, `full` of each slot, then `empty`, and what is brought.
+  static constexpr uint32_t kBroughtAt = kSharedBytes - (sizeof(Brought) + 15) / 16 * 16;
+  static constexpr uint32_t kStateAt = kBroughtAt - 2 * 8 * kMostSlots;
+  // The ring begins at a multiple of 1024, behind the context and what the f32 product keeps of its part.
+  static constexpr uint32_t kBehind = shared_at::kSlots + 512;
+  static constexpr uint32_t kRoom = kStateAt - kBehind - 1023;
+
+  TREK_ON_DEVICE static constexpr uint32_t slot_bytes(uint32_t columns) {
+    return (kPartRows + columns) * kRowBytes;
+  }
+  TREK_ON_DEVICE static constexpr uint32_t slots(uint32_t columns) {
+    const uint32_t most = kRoom / slot_bytes(columns);
+    return most < kMostSlots ? most : kMostSlots;
+  }
+  TREK_TILE uint32_t begin(uint32_t shared) { return (shared + kBehind + 1023) & ~1023u; }
+  TREK_TILE uint32_t full(uint32_t shared, uint32_t slot) { return shared + kStateAt + 8 * slot; }
+  TREK_TILE uint32_t empty(uint32_t shared, uint32_t slot) {
+    return shared + kStateAt + 8 * (kMostSlots + slot);
+  }
+};
+static_assert(Ring90::slots(256) >= 4);
+
+// The address of the memory that units share.
+TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shared<std::byte>(0)); }
+
+// The ring of the f32 product, whose parts have 128 columns: beside a part's sums of a segment, and its totals
+// where there are several segments.
+inline constexpr uint32_t kF32Depth = 32;  // places of k
+TREK_TILE uint32_t f32_slots(int64_t k) { return k > semantics::kDotSegment ? 2 : 4; }
+
+// Steps of all k of a part by tensor cores.
+TREK_TILE uint32_t steps_of(const Brought& brought) { return (brought.k + kDepth - 1) / kDepth; }
+// The warp that asks for copies, and the warpgroups: where the barriers of a tile begin, and where a part
+// has been given whose tail needed the ring's memory.
+TREK_TILE void meet() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
+
+// Makes the ring's memory ordinary memory again, once it is empty and nobody waits for it; by one thread.
+TREK_TILE void end_ring(uint32_t shared, uint32_t slots) {
+  TREK_ROLLED
+  for (uint32_t s = 0; s < slots; ++s) {
+    barrier_end(Ring90::full(shared, s));
+    barrier_end(Ring90::empty(shared, s));
+  }
+}
+
+// Makes the ring of tile `number`, and says what is to be brought to it; by one thread, which is in time for the
+// block's next meeting with the warp that asks.
+TREK_TILE void begin_ring(const Task& task, int64_t number) {
+  const Node& node = task.node();
+  const Matrix& of = node.matrix;
+  const Tile tile = tile_of(of, number);
+  const bool by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;
+  const uint32_t readers = by_tensor_cores ? 2 : kBlockThreads / 32;  // warpgroups, or warps
+  auto& brought = *task.shared<Brought>(Ring90::kBroughtAt);
+  brought.maps = reinterpret_cast<const TensorMap*>(task.context().arena + node.scratch);
+  brought.batch = tile.batch;
+  brought.left_matrix = static_cast<uint32_t>(place_of(node, of.a_batch, tile.batch));
+  brought.right_matrix = static_cast<uint32_t>(place_of(node, of.b_batch, tile.batch));
+  brought.first_row = static_cast<uint32_t>(tile.first_row);
+  brought.first_column = static_cast<uint32_t>(tile.first_column);
+  brought.end_row = static_cast<uint32_t>(tile.end_row);
+  brought.end_column = static_cast<uint32_t>(tile.end_column);
+  brought.columns = by_tensor_cores ? of.part_columns : kPartRows;
+  brought.across =
+      (brought.end_column - brought.first_column + brought.columns - 1) / brought.columns;
+  brought.slots = by_tensor_cores ? Ring90::slots(brought.columns) : f32_slots(of.k);
+  brought.k = static_cast<uint32_t>(of.k);
+  brought.depth = by_tensor_cores ? kDepth : kF32Depth;
+  brought.at_once = by_tensor_cores ? kRow : kPartRows;
+  brought.a_by_line = of.a_k == 1;
+  brought.b_by_line = of.b_k == 1;
+  brought.ends = !by_tensor_cores || of.tail_steps == Matrix::kNoTail;
+  const uint32_t shared = memory_of(task);
+  TREK_ROLLED
+  for (uint32_t s = 0; s < brought.slots; ++s) {
+    barrier_init(Ring90::full(shared, s), 1);
+    barrier_init(Ring90::empty(shared, s), readers);
+  }
+  before_engine();
+}
+
+// Brings the operands of the tile that begin_ring() describes; by all lanes of a warp, which is none of the
+// block's. It calls nothing: around calls the kernel's code for this warp would take registers from all others.
+TREK_TILE void bring_tile(uint32_t lane) {
+  meet();
+  const uint32_t shared = shared_address(memory_of_units);
+  const uint32_t ring = Ring90::begin(shared);
+  // A copy: when the last operands are there, the block may go on to a task of another kind.
+  const Brought brought = *reinterpret_cast<const Brought*>(memory_of_units + Ring90::kBroughtAt);
+  const TensorMap* maps = brought.maps;
+  const uint32_t columns = brought.columns;
+  const uint32_t bytes = Ring90::slot_bytes(columns);
+  if (lane == 0) before_engine();
+  uint32_t slot = 0;
+  uint32_t parity = 1;  // of the phase before the first, in which all slots are empty
+  TREK_ROLLED
+  for (uint32_t row = brought.first_row; row < brought.end_row; row += kPartRows) {
+    TREK_ROLLED
+    for (uint32_t column = brought.first_column; column < brought.end_column; column += columns) {
+      TREK_ROLLED
+      for (uint32_t k = 0; k < brought.k; k += brought.depth) {
+        barrier_wait(Ring90::empty(shared, slot), parity);
+        if (lane == 0) {
+          const uint32_t full = Ring90::full(shared, slot);
+          const uint32_t left = ring + slot * bytes;
+          const uint32_t right = left + Ring90::kLeft;
+          barrier_expect(full, bytes);
+          if (brought.a_by_line) {
+            copy_box(left, maps, full, k, row, brought.left_matrix);
+          } else {
+            TREK_ROLLED
+            for (uint32_t i = 0; i < kPartRows; i += brought.at_once)
+              copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
+          }
+          if (brought.b_by_line) {
+            copy_box(right, maps + 1, full, k, column, brought.right_matrix);
+          } else {
+            TREK_ROLLED
+            for (uint32_t i = 0; i < columns; i += brought.at_once)
+              copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
+          }
+        }
+        if (++slot == brought.slots) {
+          slot = 0;
+          parity ^= 1;
+        }
+      }
+      if (!brought.ends) continue;
+      meet();
+      if (lane == 0) before_engine();
+    }
+  }
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
+
+}  // namespace tensor
+
+}  // namespace trek::device
+
+#endif  // TREK_SM90A
