@@ -16,7 +16,9 @@
 #include "emulator/device/reduce.h"
 #include "emulator/device/softmax.h"
 #include "emulator/device/train.h"
-#ifndef TREK_SPECIALISED
+#ifdef TREK_SPECIALISED
+#include "emulator/device/matrix_panels.h"
+#else
 #include "emulator/device/quick.h"
 #endif
 
@@ -108,6 +110,13 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
     case Kind::permutation:
       return permutation(task);
     case Kind::matrix:
+#if defined(TREK_SPECIALISED) && !defined(__CUDA__)
+      if (form == Form::real64) return multiply_panels<double>(task, first);
+      if (form == Form::real32) return multiply_panels<float>(task, first);
+      if (size_of(static_cast<DType>(task.node().compute)) == 8)
+        return multiply_panels<uint64_t>(task, first);
+      return multiply_panels<uint32_t>(task, first);
+#else
       if (static_cast<Product>(task.node().matrix.product) == Product::thin)
         return multiply_tile_thin(task, first);
 #ifdef __CUDA__
@@ -122,6 +131,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
           return wide ? multiply_tile<uint64_t>(task, first) : multiply_tile<uint32_t>(task, first);
       }
       return multiply_tile<float>(task, first);
+#endif
     case Kind::optimizer:
       if constexpr (kFull)
         if (form == Form::real64) return optimize<double>(task, first, count);

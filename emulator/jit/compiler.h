@@ -25,6 +25,12 @@ struct Request {
   std::string source;                 // lines of the program, for people who read the code
 };
 
+// A function of the process that code may call.
+struct Outside {
+  const char* name;
+  void* address;
+};
+
 // What cannot be compiled, and why.
 struct Refusal {
   size_t request = 0;
@@ -53,8 +59,10 @@ class Compiler {
 };
 
 // Of the one function that the library exports, trek_jit_compiler, which gives the compiler of this machine or
-// null, and then the reason in *why. Both sides come from one build: what differs is refused by `key`.
-using MakeCompiler = Compiler* (*)(const char* key, std::string* why);
+// null, and then the reason in *why. Its code may call `outside`. Both sides come from one build: what differs is
+// refused by `key`.
+using MakeCompiler = Compiler* (*)(const char* key, const std::vector<Outside>* outside,
+                                   std::string* why);
 inline constexpr const char* kMakeCompiler = "trek_jit_compiler";
 inline constexpr const char* kLibraryKey = "trek-jit 1 " TREK_JIT_BUILD;
 

@@ -115,8 +115,8 @@ std::vector<size_t> distinct(std::span<const Request> requests) {
   return first;
 }
 
-// What generated code may call besides itself.
-llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit) {
+// What generated code may call besides itself and `more`.
+llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit, std::span<const Outside> more) {
   using Fma = double (*)(double, double, double);
   using Fmaf = float (*)(float, float, float);
   llvm::orc::SymbolMap symbols;
@@ -124,6 +124,7 @@ llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit) {
     symbols[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
                                           llvm::JITSymbolFlags::Exported};
   };
+  for (const Outside& function : more) add(function.name, function.address);
   add("memcpy", &std::memcpy);
   add("memmove", &std::memmove);
   add("memset", &std::memset);
@@ -134,6 +135,7 @@ llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit) {
 
 class HostCompiler : public Compiler {
  public:
+  explicit HostCompiler(std::vector<Outside> outside) : outside_(std::move(outside)) {}
   std::string description() const override {
     return "LLVM " LLVM_VERSION_STRING " for " + llvm::sys::getHostCPUName().str();
   }
@@ -274,14 +276,14 @@ class HostCompiler : public Compiler {
     return refusal;
   }
 
-  static llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects) {
+  llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects) const {
     auto jit = llvm::orc::LLJITBuilder()
                    .setLinkProcessSymbolsByDefault(false)
                    .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
                    .create();
     if (!jit) return jit.takeError();
     llvm::orc::JITDylib& library = (*jit)->getMainJITDylib();
-    if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(outside(**jit))))
+    if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(outside(**jit, outside_))))
       return error;
     for (const Object& object : objects) {
       auto buffer = llvm::MemoryBuffer::getMemBufferCopy({object.data(), object.size()});
@@ -311,6 +313,7 @@ class HostCompiler : public Compiler {
     return llvm::Error::success();
   }
 
+  std::vector<Outside> outside_;
   mutable Known known_;
 };
 
@@ -318,7 +321,7 @@ class HostCompiler : public Compiler {
 }  // namespace trek::jit
 
 extern "C" __attribute__((visibility("default"))) trek::jit::Compiler* trek_jit_compiler(
-    const char* key, std::string* why) {
+    const char* key, const std::vector<trek::jit::Outside>* outside, std::string* why) {
   if (std::string_view(key) != trek::jit::kLibraryKey) {
     *why = "libtrek_jit is of another build";
     return nullptr;
@@ -335,5 +338,5 @@ extern "C" __attribute__((visibility("default"))) trek::jit::Compiler* trek_jit_
     *why = llvm::toString(machine.takeError());
     return nullptr;
   }
-  return new trek::jit::HostCompiler;
+  return new trek::jit::HostCompiler(*outside);
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/device/matrix_panels.h"
 #include "emulator/device/node.h"
 #include "emulator/jit/library.h"
 #include "emulator/loading.h"
@@ -66,6 +67,8 @@ class PlanCompiler : public resident::HostCompiler {
  public:
   PlanCompiler(const Compiler& compiler, int threads) : compiler_(compiler), threads_(threads) {}
 
+  uint64_t scratch_bytes() const override { return device::kPanelBytes; }
+
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image) const override {
     const Wanted wanted = wanted_of(plan, image);
@@ -114,7 +117,9 @@ isa::Result<std::string> print_code(
   const Compiler* with = compiler(why);
   if (with == nullptr)
     return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
-  const auto machine = resident::open_host(threads_of(options));
+  const int threads = threads_of(options);
+  const auto machine =
+      resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
   plan::LinkOptions link;
   link.fast = options.numerics == NumericsMode::fast;
   auto plan = plan::link(module, resident::plan_device(*machine, available_memory()), link);

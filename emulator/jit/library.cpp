@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "emulator/jit/products.h"
+
 namespace trek::jit {
 namespace {
 
@@ -28,7 +30,9 @@ Loaded load() {
     loaded.why = std::string("libtrek_jit.so has no ") + kMakeCompiler;
     return loaded;
   }
-  loaded.compiler.reset(make(kLibraryKey, &loaded.why));
+  if (!has_kernels(loaded.why)) return loaded;
+  const std::vector<Outside> outside = product_functions();
+  loaded.compiler.reset(make(kLibraryKey, &outside, &loaded.why));
   return loaded;
 }
 

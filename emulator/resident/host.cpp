@@ -23,12 +23,13 @@ constexpr int kPatience = 2000;
 // What the controller, the waiter and the compute warps of a block do, one after the other.
 class Processor {
  public:
-  Processor(const Launch& launch, uint32_t number, const HostCode* code)
+  // `scratch` is the block's shared memory and what code wants behind it, 64-byte aligned.
+  Processor(const Launch& launch, uint32_t number, const HostCode* code, std::byte* scratch)
       : launch_(launch),
         number_(number),
         code_(code),
         regions_(launch.region_count),
-        scratch_(launch.scratch_bytes / 16),
+        scratch_(scratch),
         walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {
     device::begin_tasks(block());
   }
@@ -50,10 +51,6 @@ class Processor {
   }
 
  private:
-  struct alignas(16) Line {
-    std::byte bytes[16];
-  };
-
   static void note(ProcessorState& state, Doing doing) {
     __atomic_store_n(reinterpret_cast<uint32_t*>(&state.doing), static_cast<uint32_t>(doing),
                      __ATOMIC_RELAXED);
@@ -61,7 +58,7 @@ class Processor {
 
   device::Block block() {
     device::Block block;
-    block.shared = scratch_.data()->bytes;
+    block.shared = scratch_;
     block.shared_bytes = launch_.scratch_bytes;
     return block;
   }
@@ -136,7 +133,7 @@ class Processor {
   uint32_t number_;
   const HostCode* code_;
   std::vector<RegionState> regions_;
-  std::vector<Line> scratch_;
+  std::byte* scratch_;
   Walker<Queue> walker_;
   uint64_t decisions_ = 0;
   uint64_t retired_ = 0;
@@ -153,6 +150,7 @@ class Host : public Machine {
   std::string name() const override { return "this computer's threads"; }
   int processors() const override { return processors_; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
+  bool packs_panels() const override { return compiler_ != nullptr; }
   Result<uint64_t> free_memory() const override { return available_memory(); }
   Result<Memory> allocate(uint64_t bytes) const override {
     if (bytes == 0) return Memory{};
@@ -185,10 +183,17 @@ class Host : public Machine {
   }
   Status start(const Launch& launch, std::shared_ptr<const HostCode> code) const override {
     join();
+    // Kept from launch to launch: fresh pages take longer than small programs.
+    while (scratch_.size() < launch.processors) {
+      Result<Memory> memory =
+          allocate(launch.scratch_bytes + (compiler_ == nullptr ? 0 : compiler_->scratch_bytes()));
+      if (!memory) return memory.error();
+      scratch_.push_back(memory.take());
+    }
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)
       threads_.emplace_back([this, launch, code, p] {
-        Processor(launch, p, code.get()).run();
+        Processor(launch, p, code.get(), reinterpret_cast<std::byte*>(scratch_[p].address)).run();
         --running_;
       });
     return driver::Done{};
@@ -219,6 +224,7 @@ class Host : public Machine {
   }
   int processors_;
   std::shared_ptr<const HostCompiler> compiler_;
+  mutable std::vector<Memory> scratch_;  // of a processor
   mutable std::vector<std::thread> threads_;
   mutable std::atomic<int> running_ = 0;
 };

@@ -14,7 +14,7 @@
 namespace trek::resident {
 
 // Executes the tile [first, first + count) of a node, as device::execute() does with a block of one thread:
-// `shared` is Block::shared, `counters` Environment::counters, *fault is kNoFault before.
+// `shared` is Block::shared and behind it HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is kNoFault before.
 using TaskFunction = void (*)(std::byte* arena, std::byte* shared, uint64_t seed,
                               const int64_t* counters, int64_t first, int64_t count,
                               device::Fault* fault);
@@ -29,6 +29,8 @@ class HostCode {
 class HostCompiler {
  public:
   virtual ~HostCompiler() = default;
+  // Memory of a processor that its code wants behind Block::shared.
+  virtual uint64_t scratch_bytes() const = 0;
   // Fails with a problem that names the instruction of the node.
   virtual isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
                                                                const Image& image) const = 0;

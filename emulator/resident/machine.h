@@ -59,6 +59,8 @@ class Machine {
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
   virtual driver::Status poke(uint64_t address, uint64_t value) const = 0;
 
+  // Whether a task of a product packs panels of its operands for itself.
+  virtual bool packs_panels() const { return false; }
   // Whether its units copy tensors by maps (device::TensorMap), and such a map of a tensor that lies at an
   // address of this machine.
   virtual bool copies_tensors() const { return false; }

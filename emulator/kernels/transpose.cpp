@@ -1,7 +1,7 @@
 // Transposition of a matrix of elements of 1, 2, 4 or 8 bytes, in blocks that fit a few cache lines.
-#include "emulator/ref/kernels/vectors.h"
+#include "emulator/kernels/vectors.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 constexpr int64_t kBlock = 8;
@@ -83,4 +83,4 @@ void transpose_block(void* r, int64_t r_stride, const void* x, int64_t x_stride,
   }
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

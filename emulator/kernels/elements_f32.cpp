@@ -1,7 +1,7 @@
-// The pointwise instructions in f64.
-#include "emulator/ref/kernels/elements.h"
+// The pointwise instructions in f32.
+#include "emulator/kernels/elements.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 // The expressions of the table are written in it.
@@ -19,10 +19,10 @@ using namespace trek::semantics;
 
 }  // namespace
 
-ElementFunction element_f64(Opcode opcode) {
+ElementFunction element_f32(Opcode opcode) {
 #define TREK_ROW(Id, ...) \
   case Opcode::Id:        \
-    return &Id##Loop<double>::run;
+    return &Id##Loop<float>::run;
 #define TREK_REAL TREK_ROW
 #define TREK_NUMBER TREK_ROW
 #define TREK_RELATION TREK_ROW
@@ -33,4 +33,4 @@ ElementFunction element_f64(Opcode opcode) {
   }
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

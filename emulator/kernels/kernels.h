@@ -1,7 +1,8 @@
-// Kernels: the loops of the reference engine, compiled once for each level of vector instructions.
+// Kernels: the loops of the reference engine and of the JIT's products, compiled once for each level of vector
+// instructions.
 //
 // A kernel is a plain function over plain data, on one thread, over a range of its work: which ranges,
-// on how many threads and whether an operand is legal is decided by its caller in emulator/ref. All
+// on how many threads and whether an operand is legal is decided by its caller. All
 // levels give the same bits, because no kernel's order of operations depends on the width of a vector.
 //
 // What must hold in the files of this folder, whose flags other files do not have: no function with
@@ -17,7 +18,7 @@
 #include "isa/ops.h"
 #include "isa/types.h"
 
-namespace trek::ref {
+namespace trek::kernels {
 
 using isa::DType;
 using isa::Opcode;
@@ -283,13 +284,13 @@ struct Kernels {
 };
 
 // The table of a level that this build has.
-#define TREK_REF_DECLARE_LEVEL(level) \
+#define TREK_DECLARE_LEVEL(level) \
   namespace level {                   \
   const Kernels& kernels();           \
   }
-TREK_REF_DECLARE_LEVEL(avx512)
-TREK_REF_DECLARE_LEVEL(avx2)
-TREK_REF_DECLARE_LEVEL(portable)
-#undef TREK_REF_DECLARE_LEVEL
+TREK_DECLARE_LEVEL(avx512)
+TREK_DECLARE_LEVEL(avx2)
+TREK_DECLARE_LEVEL(portable)
+#undef TREK_DECLARE_LEVEL
 
-}  // namespace trek::ref
+}  // namespace trek::kernels

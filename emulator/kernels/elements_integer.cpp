@@ -1,7 +1,7 @@
 // The pointwise instructions on integers and bool, and `where`.
-#include "emulator/ref/kernels/elements.h"
+#include "emulator/kernels/elements.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 // The expressions of the table are written in it.
@@ -106,4 +106,4 @@ ElementFunction element_where(DType lane) {
   }
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

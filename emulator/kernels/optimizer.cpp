@@ -2,9 +2,9 @@
 // isa/semantics/optimizer.h and rounded to their own type.
 #include "isa/semantics/optimizer.h"
 
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 template <class T>
@@ -81,4 +81,4 @@ void optimize_range(const OptimizerTask& task, int64_t begin, int64_t end) {
             [&](auto tag) { optimize_as<typename decltype(tag)::Type>(task, begin, end); });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

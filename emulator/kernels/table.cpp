@@ -1,14 +1,14 @@
 // The kernels of one level, collected.
-#include "emulator/ref/kernels/functions.h"
+#include "emulator/kernels/functions.h"
 
-#define TREK_REF_TEXT_OF(level) #level
-#define TREK_REF_TEXT(level) TREK_REF_TEXT_OF(level)
+#define TREK_KERNEL_TEXT_OF(level) #level
+#define TREK_KERNEL_TEXT(level) TREK_KERNEL_TEXT_OF(level)
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 constexpr Kernels kKernels = {
-    .level = TREK_REF_TEXT(TREK_REF_LEVEL),
+    .level = TREK_KERNEL_TEXT(TREK_KERNEL_LEVEL),
     .convert = convert_run,
     .element = find_element,
     .pointwise = run_pointwise,
@@ -45,4 +45,4 @@ constexpr Kernels kKernels = {
 
 const Kernels& kernels() { return kKernels; }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

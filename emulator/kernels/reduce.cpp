@@ -3,12 +3,12 @@
 // rows of vectors where results do (columns).
 #include "isa/semantics/reduce.h"
 
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 #include "isa/semantics/compare.h"
 #include "isa/semantics/integer.h"
 #include "isa/semantics/rounding.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 using semantics::kPartials;
@@ -302,4 +302,4 @@ void run_arg(const ArgTask& task, int64_t begin, int64_t end) {
   });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

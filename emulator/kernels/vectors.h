@@ -5,9 +5,9 @@
 #include <immintrin.h>
 #endif
 
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {  // NOLINT(google-build-namespaces): nothing of a level may link
 
 #if defined(__AVX512F__)
@@ -72,4 +72,4 @@ TREK_FN Vector<T> multiply_add(Vector<T> a, Vector<T> b, Vector<T> c) {
 }
 
 }  // namespace
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

@@ -1,12 +1,12 @@
 // Softmax, log-softmax, cross-entropy and their gradients. Short rows make one run for exp, so that
 // vectors are full.
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 #include "isa/semantics/exponential.h"
 #include "isa/semantics/logarithm.h"
 #include "isa/semantics/reduce.h"
 #include "isa/semantics/rounding.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 // The order does not matter to a maximum: sixteen at a time.
@@ -166,4 +166,4 @@ void cross_entropy_rows(const CrossEntropyRows& rows) {
   with_compute(rows.lane, [&](auto tag) { cross_entropy_as<typename decltype(tag)::Type>(rows); });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

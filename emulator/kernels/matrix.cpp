@@ -4,10 +4,10 @@
 // A lane of a vector is one dot product, so its order does not depend on the width of the vector. A
 // block of 64 k is 64 steps of fused multiply-adds into registers that start at +0; then the block's
 // sums join the segment's, which stay in the first-level cache.
-#include "emulator/ref/kernels/vectors.h"
+#include "emulator/kernels/vectors.h"
 #include "isa/semantics/dot.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 using semantics::kDotBlock;
@@ -298,4 +298,4 @@ void multiply_vector(const VectorTask& task, int64_t begin, int64_t end) {
   });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

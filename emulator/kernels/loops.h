@@ -1,7 +1,7 @@
 // What every kernel file shares: the types behind a dtype, loops that vectorise, conversion of runs.
 #pragma once
 
-#include "emulator/ref/kernels/functions.h"
+#include "emulator/kernels/functions.h"
 #include "isa/semantics/convert.h"
 #include "isa/semantics/target.h"
 
@@ -12,7 +12,7 @@
 #define TREK_VECTORISE _Pragma("GCC ivdep")
 #endif
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {  // NOLINT(google-build-namespaces): nothing of a level may link
 
 using semantics::BF16;
@@ -119,4 +119,4 @@ inline const T* as_type(const std::byte* x, DType dtype, int64_t n, T* buffer) {
 }
 
 }  // namespace
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

@@ -1,8 +1,8 @@
 // Pointwise instructions, tile by tile: each operand's elements for a tile of the result are brought
 // into the lane type, one function makes the tile, and it is converted to the result's type.
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 inline constexpr int64_t kTileBytes = kTile * 8;
@@ -155,4 +155,4 @@ int64_t find_not_finite(const void* x, DType dtype, int64_t n) {
   return found;
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

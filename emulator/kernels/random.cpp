@@ -1,9 +1,9 @@
 // Random numbers for a range of elements: the words of its counters, then what is made of them.
 #include "isa/semantics/random.h"
 
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 // The words of elements [begin, begin + n), n <= kTile; begin is a multiple of 4.
@@ -123,4 +123,4 @@ void drop_out_grad(const DropoutTask& task, int64_t begin, int64_t end) {
   });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

@@ -1,12 +1,12 @@
 // Compiled without the kernels' flags, like everything outside kernels/: it must run anywhere.
-#include "emulator/ref/kernel_level.h"
+#include "emulator/kernels/kernel_level.h"
 
 #include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
-namespace trek::ref {
+namespace trek::kernels {
 namespace {
 
 struct Level {
@@ -41,4 +41,4 @@ const Kernels* choose_kernels(std::string& why) {
   return nullptr;
 }
 
-}  // namespace trek::ref
+}  // namespace trek::kernels

@@ -1,9 +1,9 @@
 // Running sums: blocks of 32 elements, each summed from its first element on, and beside them the
 // offset, the sum of the blocks before. Lines that lie side by side are worked on together.
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 #include "isa/semantics/elements.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 constexpr int64_t kBlock = 32;
@@ -47,4 +47,4 @@ void run_cumsum(const CumsumTask& task, int64_t begin, int64_t end) {
   });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

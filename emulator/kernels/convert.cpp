@@ -1,9 +1,9 @@
 // `cast` over a run of elements, from every type to every type.
 #include "isa/semantics/convert.h"
 
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 namespace {
 
 template <class To, class From>
@@ -46,4 +46,4 @@ void convert_run(void* r, DType to, const void* x, DType from, int64_t n) {
   });
 }
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

@@ -2,13 +2,13 @@
 // other. What each does is said where the table is declared (kernels.h).
 #pragma once
 
-#include "emulator/ref/kernels/kernels.h"
+#include "emulator/kernels/kernels.h"
 
-#ifndef TREK_REF_LEVEL
-#error "TREK_REF_LEVEL names the namespace of a level: emulator/ref/CMakeLists.txt"
+#ifndef TREK_KERNEL_LEVEL
+#error "TREK_KERNEL_LEVEL names the namespace of a level: emulator/kernels/CMakeLists.txt"
 #endif
 
-namespace trek::ref::TREK_REF_LEVEL {
+namespace trek::kernels::TREK_KERNEL_LEVEL {
 
 void convert_run(void* r, DType to, const void* x, DType from, int64_t n);
 
@@ -57,4 +57,4 @@ void drop_out_grad(const DropoutTask& task, int64_t begin, int64_t end);
 void transpose_block(void* r, int64_t r_stride, const void* x, int64_t x_stride, int64_t rows,
                      int64_t columns, int element_bytes);
 
-}  // namespace trek::ref::TREK_REF_LEVEL
+}  // namespace trek::kernels::TREK_KERNEL_LEVEL

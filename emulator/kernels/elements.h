@@ -2,7 +2,7 @@
 // f32, for f64 and for integers.
 #pragma once
 
-#include "emulator/ref/kernels/loops.h"
+#include "emulator/kernels/loops.h"
 #include "isa/semantics/elements.h"
 
 // IdLoop<T>::run: r = expression(x, y, z, p, q) over n elements. Operands that the instruction does not
