@@ -21,7 +21,7 @@ using semantics::kDotSegment;
 // Outputs of a thread, in each direction, by accumulator.
 template <typename A>
 inline constexpr uint32_t kOutputs = 2;
-#ifdef TREK_SPECIALISED  // the vectors of a processor
+#if defined(TREK_SPECIALISED) && !defined(__CUDA__)  // the vectors of a processor
 template <>
 inline constexpr uint32_t kOutputs<float> = 8;
 inline constexpr uint32_t kMostDown = 1;  // threads, in each direction

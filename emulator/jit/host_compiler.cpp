@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -13,11 +12,11 @@
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
-#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
 #include "emulator/jit/compiler.h"
+#include "emulator/jit/guard.h"
 #include "emulator/jit/optimise.h"
 #include "emulator/jit/specialise.h"
 
@@ -30,35 +29,6 @@ namespace trek::jit {
 namespace {
 
 using Object = llvm::SmallVector<char, 0>;
-
-// LLVM ends the process where its code generator meets what it does not know. Here such an error goes back to
-// where the compilation began; what it had allocated is lost.
-thread_local std::jmp_buf* recovery = nullptr;
-thread_local std::string* recovered_from = nullptr;
-
-void on_fatal_error(void*, const char* reason, bool) {
-  if (recovery == nullptr) return;
-  *recovered_from = reason;
-  std::longjmp(*recovery, 1);  // NOLINT(cert-err52-cpp): LLVM is built to throw nothing
-}
-
-// Calls body(), which gives an llvm::Error; the text of what went wrong, or nothing.
-template <typename Body>
-std::string guarded(const Body& body) {
-  std::string fatal;
-  std::jmp_buf place;
-  recovered_from = &fatal;
-  recovery = &place;
-  std::string text;
-  if (setjmp(place) == 0) {  // NOLINT(cert-err52-cpp)
-    if (llvm::Error error = body()) text = llvm::toString(std::move(error));
-  } else {
-    text = "LLVM: " + fatal;
-  }
-  recovery = nullptr;
-  recovered_from = nullptr;
-  return text;
-}
 
 llvm::StringRef bitcode() {
   return {trek_jit_units, static_cast<size_t>(trek_jit_units_end - trek_jit_units)};
@@ -324,7 +294,7 @@ extern "C" __attribute__((visibility("default"))) trek::jit::Compiler* trek_jit_
     return nullptr;
   }
   static const bool once = [] {
-    llvm::install_fatal_error_handler(trek::jit::on_fatal_error);
+    trek::jit::guard_against_fatal_errors();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     return true;
