@@ -28,9 +28,9 @@ namespace dispatch_detail {
 
 #ifdef TREK_SPECIALISED
 // Of these the caller, which knows the kind, needs a part.
-__attribute__((always_inline)) static inline void run_move(Task task, int64_t first, int64_t count);
-__attribute__((always_inline)) static inline void run_unit(Task task, int64_t first, int64_t count);
-__attribute__((always_inline)) static inline void describe_fault(Task task);
+TREK_TILE void run_move(Task task, int64_t first, int64_t count);
+TREK_TILE void run_unit(Task task, int64_t first, int64_t count);
+TREK_TILE void describe_fault(Task task);
 #endif
 
 // Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
@@ -217,12 +217,12 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 
 }  // namespace dispatch_detail
 
-#ifndef TREK_SPECIALISED
 TREK_UNIT void begin_tasks(const Block& block) {
   auto* kept = reinterpret_cast<Aliased<uint64_t>*>(block.shared + shared_at::kKept);
   for (uint32_t i = 0; i < (shared_at::kSlots - shared_at::kKept) / 8; ++i) kept[i] = 0;
 }
 
+#ifndef TREK_SPECIALISED
 TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first, int64_t count,
                             const Environment& environment, Fault* fault) {
   const Task task(block);
@@ -261,12 +261,22 @@ TREK_UNIT __attribute__((always_inline)) void execute(const Node& node, std::byt
     first = 0;
     count = node.whole;
   }
+#ifdef TREK_SM90A
+  // A product whose operands have tensor maps is a unit of its own on a Hopper.
+  if (is_copied(node)) {
+    multiply_tile_tensor_90a(task, first);
+    return task.sync();
+  }
+#endif
   dispatch_detail::run_unit(task, first, count);
-  if (is_fault(*fault)) dispatch_detail::describe_fault(task);
+  task.sync();
+  if (!is_fault(*fault)) return;
+  if (task.thread() == 0) dispatch_detail::describe_fault(task);
+  task.sync();
 }
 #endif
 
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
                                                              const Environment& environment) {

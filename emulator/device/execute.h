@@ -23,7 +23,7 @@ TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first,
                             const Environment& environment, Fault* fault);
 TREK_UNIT_CALL void describe(const Block& block);
 
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
 // execute() of a tile of a product whose operands have tensor maps, which cannot trap. It must not be called but
 // be in line (matrix_tensor_90a.h).
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,

@@ -46,8 +46,17 @@ extern __attribute__((shared, aligned(128))) std::byte memory_of_units[];
 // A task: what all its functions get.
 class Task {
  public:
-#ifdef __CUDA__
+#ifdef TREK_SPECIALISED
+  // Code for one node: its context and scalars are not in the shared memory.
+  TREK_ON_DEVICE Task(const Context& context, std::byte* shared, const uint64_t* scalars)
+      : context_(context), shared_(shared), scalars_(scalars) {}
+  TREK_ON_DEVICE const Context& context() const { return context_; }
+  TREK_ON_DEVICE const uint64_t* scalars() const { return scalars_; }
+  TREK_ON_DEVICE uint64_t scalar(uint32_t i) const { return scalars_[i]; }
+#elif defined(__CUDA__)
   TREK_ON_DEVICE explicit Task(const Block& /*block*/) {}
+#endif
+#ifdef __CUDA__
   TREK_ON_DEVICE uint32_t thread() const {
     return static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x());
   }
@@ -58,10 +67,7 @@ class Task {
   TREK_ON_DEVICE T* shared(uint32_t at) const {
     return reinterpret_cast<T*>(memory_of_units + at);
   }
-#elif defined(TREK_SPECIALISED)
-  // Code for one node: a block of one thread, whose context and scalars are not in the shared memory.
-  Task(const Context& context, std::byte* shared, const uint64_t* scalars)
-      : context_(context), shared_(shared), scalars_(scalars) {}
+#elif defined(TREK_SPECIALISED)  // a block of one thread
   uint32_t thread() const { return 0; }
   uint32_t threads() const { return 1; }
   void sync() const {}
@@ -69,9 +75,6 @@ class Task {
   T* shared(uint32_t at) const {
     return reinterpret_cast<T*>(shared_ + at);
   }
-  const Context& context() const { return context_; }
-  const uint64_t* scalars() const { return scalars_; }
-  uint64_t scalar(uint32_t i) const { return scalars_[i]; }
 #else
   explicit Task(const Block& block) : block_(block) {}
   uint32_t thread() const { return block_.thread; }
@@ -100,12 +103,12 @@ class Task {
   TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }
   TREK_ON_DEVICE bool failed() const { return is_fault(fault()); }
 
-#ifndef __CUDA__
+#if defined(TREK_SPECIALISED) || !defined(__CUDA__)
  private:
 #endif
 #ifdef TREK_SPECIALISED
   Context context_;
-  std::byte* shared_;
+  [[maybe_unused]] std::byte* shared_;  // of a host
   const uint64_t* scalars_;
 #elif !defined(__CUDA__)
   Block block_;

@@ -50,8 +50,9 @@ class Compiler {
   // "LLVM 19.1.7 for sapphirerapids", in one line.
   virtual std::string description() const = 0;
   // Compiles on `threads` threads of its own, this one among them. Any module that LLVM's verifier or its
-  // code generator rejects is a refusal.
+  // code generator rejects is a refusal. The code may call `outside`, the same ones each time.
   virtual std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
+                                                               std::span<const Outside> outside,
                                                                int threads) const = 0;
   // The code of each request as text, one after the other, those that share a function once.
   virtual std::variant<std::string, Refusal> print(std::span<const Request> requests,
@@ -59,10 +60,8 @@ class Compiler {
 };
 
 // Of the one function that the library exports, trek_jit_compiler, which gives the compiler of this machine or
-// null, and then the reason in *why. Its code may call `outside`. Both sides come from one build: what differs is
-// refused by `key`.
-using MakeCompiler = Compiler* (*)(const char* key, const std::vector<Outside>* outside,
-                                   std::string* why);
+// null, and then the reason in *why. Both sides come from one build: what differs is refused by `key`.
+using MakeCompiler = Compiler* (*)(const char* key, std::string* why);
 inline constexpr const char* kMakeCompiler = "trek_jit_compiler";
 inline constexpr const char* kLibraryKey = "trek-jit 1 " TREK_JIT_BUILD;
 

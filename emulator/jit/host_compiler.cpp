@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -13,11 +12,11 @@
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
-#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
 #include "emulator/jit/compiler.h"
+#include "emulator/jit/guard.h"
 #include "emulator/jit/optimise.h"
 #include "emulator/jit/specialise.h"
 
@@ -30,35 +29,6 @@ namespace trek::jit {
 namespace {
 
 using Object = llvm::SmallVector<char, 0>;
-
-// LLVM ends the process where its code generator meets what it does not know. Here such an error goes back to
-// where the compilation began; what it had allocated is lost.
-thread_local std::jmp_buf* recovery = nullptr;
-thread_local std::string* recovered_from = nullptr;
-
-void on_fatal_error(void*, const char* reason, bool) {
-  if (recovery == nullptr) return;
-  *recovered_from = reason;
-  std::longjmp(*recovery, 1);  // NOLINT(cert-err52-cpp): LLVM is built to throw nothing
-}
-
-// Calls body(), which gives an llvm::Error; the text of what went wrong, or nothing.
-template <typename Body>
-std::string guarded(const Body& body) {
-  std::string fatal;
-  std::jmp_buf place;
-  recovered_from = &fatal;
-  recovery = &place;
-  std::string text;
-  if (setjmp(place) == 0) {  // NOLINT(cert-err52-cpp)
-    if (llvm::Error error = body()) text = llvm::toString(std::move(error));
-  } else {
-    text = "LLVM: " + fatal;
-  }
-  recovery = nullptr;
-  recovered_from = nullptr;
-  return text;
-}
 
 llvm::StringRef bitcode() {
   return {trek_jit_units, static_cast<size_t>(trek_jit_units_end - trek_jit_units)};
@@ -116,7 +86,7 @@ std::vector<size_t> distinct(std::span<const Request> requests) {
 }
 
 // What generated code may call besides itself and `more`.
-llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit, std::span<const Outside> more) {
+llvm::orc::SymbolMap callable(llvm::orc::LLJIT& jit, std::span<const Outside> more) {
   using Fma = double (*)(double, double, double);
   using Fmaf = float (*)(float, float, float);
   llvm::orc::SymbolMap symbols;
@@ -135,12 +105,12 @@ llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit, std::span<const Outside> mor
 
 class HostCompiler : public Compiler {
  public:
-  explicit HostCompiler(std::vector<Outside> outside) : outside_(std::move(outside)) {}
   std::string description() const override {
     return "LLVM " LLVM_VERSION_STRING " for " + llvm::sys::getHostCPUName().str();
   }
 
   std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
+                                                       std::span<const Outside> outside,
                                                        int threads) const override {
     std::vector<size_t> wanted;
     std::map<std::string_view, Function> made;
@@ -156,7 +126,7 @@ class HostCompiler : public Compiler {
     if (!refusal.why.empty()) return refusal;
     refusal.why = guarded([&]() -> llvm::Error {
       if (objects.empty()) return llvm::Error::success();
-      auto linked = link(objects);
+      auto linked = link(objects, outside);
       if (!linked) return linked.takeError();
       for (const size_t i : wanted) {
         auto address = (*linked)->jit->lookup(name_of(i));
@@ -276,14 +246,15 @@ class HostCompiler : public Compiler {
     return refusal;
   }
 
-  llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects) const {
+  static llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects,
+                                                      std::span<const Outside> outside) {
     auto jit = llvm::orc::LLJITBuilder()
                    .setLinkProcessSymbolsByDefault(false)
                    .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
                    .create();
     if (!jit) return jit.takeError();
     llvm::orc::JITDylib& library = (*jit)->getMainJITDylib();
-    if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(outside(**jit, outside_))))
+    if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(callable(**jit, outside))))
       return error;
     for (const Object& object : objects) {
       auto buffer = llvm::MemoryBuffer::getMemBufferCopy({object.data(), object.size()});
@@ -313,7 +284,6 @@ class HostCompiler : public Compiler {
     return llvm::Error::success();
   }
 
-  std::vector<Outside> outside_;
   mutable Known known_;
 };
 
@@ -321,13 +291,13 @@ class HostCompiler : public Compiler {
 }  // namespace trek::jit
 
 extern "C" __attribute__((visibility("default"))) trek::jit::Compiler* trek_jit_compiler(
-    const char* key, const std::vector<trek::jit::Outside>* outside, std::string* why) {
+    const char* key, std::string* why) {
   if (std::string_view(key) != trek::jit::kLibraryKey) {
     *why = "libtrek_jit is of another build";
     return nullptr;
   }
   static const bool once = [] {
-    llvm::install_fatal_error_handler(trek::jit::on_fatal_error);
+    trek::jit::guard_against_fatal_errors();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     return true;
@@ -338,5 +308,5 @@ extern "C" __attribute__((visibility("default"))) trek::jit::Compiler* trek_jit_
     *why = llvm::toString(machine.takeError());
     return nullptr;
   }
-  return new trek::jit::HostCompiler(*outside);
+  return new trek::jit::HostCompiler;
 }

@@ -7,12 +7,13 @@
 #include <fmt/format.h>
 
 #include "emulator/device/matrix_panels.h"
-#include "emulator/device/node.h"
+#include "emulator/jit/gpu_engine.h"
 #include "emulator/jit/library.h"
+#include "emulator/jit/products.h"
+#include "emulator/jit/requests.h"
 #include "emulator/loading.h"
 #include "emulator/plan/link.h"
 #include "emulator/resident/program.h"
-#include "isa/ops.h"
 
 namespace trek {
 namespace jit {
@@ -30,39 +31,6 @@ class NodeFunctions : public resident::HostCode {
   std::vector<TaskFunction> functions_;
 };
 
-// What is to be compiled of an image, and for which nodes of the plan.
-struct Wanted {
-  std::vector<Request> requests;
-  std::vector<uint32_t> nodes;
-};
-Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
-  Wanted wanted;
-  std::vector<bool> seen(plan.nodes.size());
-  for (const resident::Record& record : image.records) {
-    if (record.kind != resident::Kind::task && record.kind != resident::Kind::quick) continue;
-    if (seen[record.node]) continue;
-    seen[record.node] = true;
-    const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
-    Request request;
-    request.record = {at, reinterpret_cast<const device::Node*>(at)->bytes};
-    request.name =
-        fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
-    wanted.requests.push_back(std::move(request));
-    wanted.nodes.push_back(record.node);
-  }
-  return wanted;
-}
-
-isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal) {
-  isa::Problem found = problem(isa::ErrorCode::UnknownInstruction,
-                               "the engine jit cannot compile this: " + refusal.why);
-  if (wanted.nodes.empty()) return found;
-  const plan::Node& node = plan.nodes[wanted.nodes[refusal.request]];
-  found.place = fmt::format("function {}, instruction {} ({})", node.function, node.instruction,
-                            isa::info(node.opcode).mnemonic);
-  return found;
-}
-
 class PlanCompiler : public resident::HostCompiler {
  public:
   PlanCompiler(const Compiler& compiler, int threads) : compiler_(compiler), threads_(threads) {}
@@ -72,7 +40,7 @@ class PlanCompiler : public resident::HostCompiler {
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image) const override {
     const Wanted wanted = wanted_of(plan, image);
-    auto made = compiler_.compile(wanted.requests, threads_);
+    auto made = compiler_.compile(wanted.requests, product_functions(), threads_);
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
@@ -141,6 +109,12 @@ isa::Result<std::string> print_code(
 EngineStatus jit_engine_status() {
   EngineStatus status;
   status.name = "jit";
+  const jit::GpuTarget target = jit::gpu_target();
+  if (target.wanted) {
+    status.available = target.why.empty();
+    status.detail = target.why.empty() ? target.description : target.why;
+    return status;
+  }
   const jit::Compiler* compiler = jit::compiler(status.detail);
   status.available = compiler != nullptr;
   if (status.available)
@@ -150,6 +124,10 @@ EngineStatus jit_engine_status() {
 }
 
 std::unique_ptr<Engine> make_jit_engine(std::string& why) {
+  if (const jit::GpuTarget target = jit::gpu_target(); target.wanted) {
+    why = target.why;
+    return why.empty() ? jit::make_gpu_engine(target) : nullptr;
+  }
   const jit::Compiler* compiler = jit::compiler(why);
   if (compiler == nullptr) return nullptr;
   return std::make_unique<jit::JitEngine>(*compiler);

@@ -9,6 +9,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Triple.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
 #include "emulator/device/node.h"
@@ -39,6 +40,10 @@ llvm::StringRef unit_of(Kind kind) {
   }
 }
 
+// Address spaces of NVPTX.
+constexpr unsigned kDeviceMemory = 1;
+constexpr unsigned kBlockMemory = 3;
+
 // The node's own function: reads its scalars, calls the unit. And the descriptor.
 std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module,
                                                             const Request& request,
@@ -64,17 +69,29 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
       llvm::GlobalValue::ExternalLinkage, name, module);
   constexpr std::array<const char*, 7> kNames = {"arena", "shared", "seed", "counters",
                                                  "first", "count",  "fault"};
+  const bool on_device = llvm::Triple(module.getTargetTriple()).isNVPTX();
   for (unsigned i = 0; i < kNames.size(); ++i) {
     llvm::Argument* argument = function->getArg(i);
     argument->setName(kNames.at(i));
-    if (argument->getType()->isPointerTy()) argument->addAttr(llvm::Attribute::NoAlias);
+    // The threads of a block share a fault.
+    if (argument->getType()->isPointerTy() && !on_device)
+      argument->addAttr(llvm::Attribute::NoAlias);
   }
+  if (on_device) function->addFnAttr(llvm::Attribute::Convergent);
   function->addParamAttr(0, llvm::Attribute::getWithAlignment(context, llvm::Align(256)));
   function->addParamAttr(1, llvm::Attribute::getWithAlignment(context, llvm::Align(16)));
   function->addFnAttr(llvm::Attribute::NoUnwind);
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
 
-  Value* arena = function->getArg(0);
+  // On a device they are known to be in its memory, and in that of the block.
+  const auto located = [&](unsigned i, unsigned space) -> Value* {
+    if (!on_device) return function->getArg(i);
+    return builder.CreateAddrSpaceCast(
+        builder.CreateAddrSpaceCast(function->getArg(i), builder.getPtrTy(space)), pointer);
+  };
+  Value* arena = located(0, kDeviceMemory);
+  Value* counters = located(3, kBlockMemory);
+  Value* fault = located(6, kBlockMemory);
   Value* scalars = builder.CreateAlloca(word, builder.getInt64(node.scalars), "scalars");
   auto read = module.getOrInsertFunction(
       "trek_scalar", llvm::FunctionType::get(word, {pointer, pointer, pointer}, false));
@@ -82,15 +99,17 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
     const uint64_t at = node.scalars_at + i * sizeof(device::Scalar);
     Value* scalar = builder.CreateCall(
         read, {builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), record, at), arena,
-               function->getArg(3)});
+               counters});
     builder.CreateStore(scalar, builder.CreateConstInBoundsGEP1_64(word, scalars, i));
   }
   auto call = module.getOrInsertFunction(
       unit, llvm::FunctionType::get(builder.getVoidTy(),
                                     {pointer, pointer, pointer, word, pointer, word, word, pointer},
                                     false));
-  builder.CreateCall(call, {record, arena, function->getArg(1), function->getArg(2), scalars,
-                            function->getArg(4), function->getArg(5), function->getArg(6)});
+  llvm::CallInst* unit_call =
+      builder.CreateCall(call, {record, arena, function->getArg(1), function->getArg(2), scalars,
+                                function->getArg(4), function->getArg(5), fault});
+  if (on_device) unit_call->addFnAttr(llvm::Attribute::Convergent);
   builder.CreateRetVoid();
   return {function, record};
 }

@@ -176,12 +176,15 @@ class Host : public Machine {
     if (bytes > 0) std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return driver::Done{};
   }
-  isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
-                                                       const Image& image) const override {
-    if (compiler_ == nullptr) return std::shared_ptr<const HostCode>();
-    return compiler_->compile(plan, image);
+  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
+                                                          Phases& phases) const override {
+    if (compiler_ == nullptr) return std::shared_ptr<const MachineCode>();
+    auto code = compiler_->compile(plan, image);
+    if (!code) return code.take_problems();
+    phases.end("compile");
+    return std::shared_ptr<const MachineCode>(code.take());
   }
-  Status start(const Launch& launch, std::shared_ptr<const HostCode> code) const override {
+  Status start(const Launch& launch, std::shared_ptr<const MachineCode> made) const override {
     join();
     // Kept from launch to launch: fresh pages take longer than small programs.
     while (scratch_.size() < launch.processors) {
@@ -190,6 +193,7 @@ class Host : public Machine {
       if (!memory) return memory.error();
       scratch_.push_back(memory.take());
     }
+    const auto code = std::static_pointer_cast<const HostCode>(made);
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)
       threads_.emplace_back([this, launch, code, p] {

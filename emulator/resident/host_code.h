@@ -9,19 +9,20 @@
 #include "emulator/device/block.h"
 #include "emulator/plan/plan.h"
 #include "emulator/resident/encode.h"
+#include "emulator/resident/machine.h"
 #include "isa/result.h"
 
 namespace trek::resident {
 
 // Executes the tile [first, first + count) of a node, as device::execute() does with a block of one thread:
-// `shared` is Block::shared and behind it HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is kNoFault before.
+// `shared` is Block::shared and behind it HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is
+// kNoFault before.
 using TaskFunction = void (*)(std::byte* arena, std::byte* shared, uint64_t seed,
                               const int64_t* counters, int64_t first, int64_t count,
                               device::Fault* fault);
 
-class HostCode {
+class HostCode : public MachineCode {
  public:
-  virtual ~HostCode() = default;
   // Of a node with tasks that a unit executes; null: the interpreter does.
   virtual TaskFunction function(uint32_t node) const = 0;
 };

@@ -66,7 +66,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
 
 driver::Result<std::unique_ptr<Executable>> Executable::create(
     std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
-    std::shared_ptr<const HostCode> code) {
+    std::shared_ptr<const MachineCode> code) {
   std::unique_ptr<Executable> executable(
       new Executable(std::move(machine), plan, std::move(image), std::move(code)));
   if (Status status = executable->upload(); !status) return status.error();

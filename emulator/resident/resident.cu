@@ -3,6 +3,15 @@
 #include "emulator/resident/barriers.h"
 #include "emulator/resident/pipeline.h"
 
+#ifdef TREK_SPECIALISED
+// The code of a plan's nodes, by the number of a function (emulator/jit): as device::execute() for the node that it
+// was made of. Records of tasks have that number in the place of a descriptor.
+extern "C" __attribute__((device)) void trek_execute_node(uint32_t function, std::byte* arena,
+                                                          uint64_t seed, const int64_t* counters,
+                                                          int64_t first, int64_t count,
+                                                          trek::device::Fault* fault);
+#endif
+
 namespace trek::resident {
 namespace {
 
@@ -270,17 +279,27 @@ TREK_RESIDENT void perform_any() {
   {
     Shared& shared = pipeline();
     Slot& slot = shared.slot[Place().number() % kSlots];
+#ifdef TREK_SPECIALISED
+    if (slot.record.kind == Kind::task)
+      trek_execute_node(slot.record.descriptor, environment_of(shared, slot).arena,
+                        shared.launch.seed, slot.counters, slot.record.first, slot.record.count,
+                        &slot.fault);
+    else
+#else
     if (slot.record.kind == Kind::task)
       device::execute_unit(block_of_units(shared), *slot.node, slot.record.first,
                            slot.record.count, environment_of(shared, slot), &slot.fault);
     else
+#endif
       control(block_of_units(shared), shared.launch, slot.record, *slot.node,
               environment_of(shared, slot), &shared.decisions, &slot.fault);
   }
   Shared& shared = pipeline();
   const Slot& slot = shared.slot[Place().number() % kSlots];
   if (device::is_fault(slot.fault)) {
+#ifndef TREK_SPECIALISED
     if (slot.record.kind == Kind::task) device::describe(block_of_units(shared));
+#endif
     if (thread_number() == 0) {
       report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
       store_volatile(&shared.left, 1);
@@ -309,6 +328,7 @@ TREK_RESIDENT void compute() {
     bool trapped = false;
     if (same_for_all(passes ? 1 : 0) == 0) {
       if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
+#ifndef TREK_SPECIALISED
       if (kind == Kind::quick) {
         // Not slot.node: the compiler is to see that it is in shared memory.
         device::execute_quick(block_of_units(shared),
@@ -319,7 +339,9 @@ TREK_RESIDENT void compute() {
         device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
                                environment_of(shared, slot));
 #endif
-      } else {
+      } else
+#endif
+      {
         perform_any();
         trapped = device::is_fault(pipeline().slot[Place().number() % kSlots].fault);
       }

@@ -1,0 +1,46 @@
+#include "emulator/jit/requests.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "emulator/device/node.h"
+#include "emulator/loading.h"
+#include "isa/ops.h"
+
+namespace trek::jit {
+
+bool is_of_unit(const resident::Record& record) {
+  return record.kind == resident::Kind::task || record.kind == resident::Kind::quick ||
+         record.kind == resident::Kind::copied;
+}
+
+Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
+  Wanted wanted;
+  std::vector<bool> seen(plan.nodes.size());
+  for (const resident::Record& record : image.records) {
+    if (!is_of_unit(record)) continue;
+    if (seen[record.node]) continue;
+    seen[record.node] = true;
+    const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
+    Request request;
+    request.record = {at, reinterpret_cast<const device::Node*>(at)->bytes};
+    request.name =
+        fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
+    wanted.requests.push_back(std::move(request));
+    wanted.nodes.push_back(record.node);
+  }
+  return wanted;
+}
+
+isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal) {
+  isa::Problem found = problem(isa::ErrorCode::UnknownInstruction,
+                               "the engine jit cannot compile this: " + refusal.why);
+  if (wanted.nodes.empty()) return found;
+  const plan::Node& node = plan.nodes[wanted.nodes[refusal.request]];
+  found.place = fmt::format("function {}, instruction {} ({})", node.function, node.instruction,
+                            isa::info(node.opcode).mnemonic);
+  return found;
+}
+
+}  // namespace trek::jit
