@@ -2,6 +2,7 @@
 // thread. Generated code asks for the sums of one part after the other (emulator/device/matrix_panels.h).
 #include "emulator/jit/products.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -53,7 +54,10 @@ class Multiplication {
     }
     is_vector_ = extent_.m == 1 && left.k_stride == 1 && right.line_stride == 1 &&
                  isa::is_real(lane_) && extent_.k * isa::byte_size(lane_) <= kBlockBytes;
-    if (is_vector_) return begin_vector(left, right);
+    if (is_vector_) {
+      begin_vector(left, right);
+      return;
+    }
     panels_ = Panels(kernels, lane_, extent_, kBlockBytes);
     if (sizeof(*this) + 64 + static_cast<size_t>(panels_.scratch_bytes()) > device::kPanelBytes)
       std::abort();
