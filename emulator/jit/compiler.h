@@ -16,7 +16,6 @@
 
 namespace trek::jit {
 
-using resident::TaskCode;
 using resident::TaskFunction;
 
 // A node for which code is wanted.
@@ -38,11 +37,11 @@ struct Refusal {
   std::string why;
 };
 
-// Machine code, for as long as it lives. Records that are equal but for addresses have one function, whoever asked.
+// Machine code, for as long as it lives. Equal records have one function, whoever asked.
 class Code {
  public:
   virtual ~Code() = default;
-  virtual TaskCode code(size_t request) const = 0;
+  virtual TaskFunction function(size_t request) const = 0;
 };
 
 class Compiler {

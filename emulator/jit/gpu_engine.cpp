@@ -9,8 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "emulator/device/block.h"
 #include "emulator/driver/cubin_cache.h"
@@ -174,8 +175,8 @@ isa::Problem cannot_print(const std::string& why) {
 class Scratch {
  public:
   explicit Scratch(std::string_view suffix)
-      : path_(std::filesystem::temp_directory_path() / fmt::format("trek-{}{}", getpid(), suffix)) {
-  }
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("trek-{}{}", getpid(), suffix)) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
@@ -235,8 +236,8 @@ GpuTarget gpu_target() {
   target.wanted = true;
   target.level = named;
   if (named != kHopper && named != kPortable)
-    target.why =
-        fmt::format("TREK_JIT_TARGET={}: it may be host, {} or {}", named, kHopper, kPortable);
+    target.why = fmt::format("TREK_JIT_TARGET={}: it may be host, {} or {}", named, kHopper,
+                             kPortable);
   else
     target.why = take_device(target);
   return target;

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <thread>
 
@@ -19,8 +18,6 @@
 #include "emulator/jit/compiler.h"
 #include "emulator/jit/guard.h"
 #include "emulator/jit/optimise.h"
-#include "emulator/jit/places.h"
-#include "emulator/jit/relocate.h"
 #include "emulator/jit/specialise.h"
 
 // NOLINTBEGIN(readability-identifier-naming): symbols of the embedded file
@@ -42,83 +39,49 @@ struct Linked {
   std::unique_ptr<llvm::orc::LLJIT> jit;
 };
 struct Function {
-  TaskFunction code = nullptr;  // null: known is that nodes with other addresses need another
+  TaskFunction code = nullptr;
   std::shared_ptr<const Linked> in;
-};
-
-// A request on its way to a function.
-struct Job {
-  const Request* request = nullptr;
-  Placed placed;
-  bool shares = true;  // the function with nodes that differ in addresses alone
-  Function function;
-
-  // A function's key: what it is made from.
-  std::string key(bool shared) const {
-    const std::span<const std::byte> of = shared ? placed.record : request->record;
-    return (shared ? std::to_string(placed.first_number) + " places " : "arena ") +
-           std::string(reinterpret_cast<const char*>(of.data()), of.size());
-  }
 };
 
 class HostCode : public Code {
  public:
-  explicit HostCode(std::vector<Job> jobs) : jobs_(std::move(jobs)) {}
-  TaskCode code(size_t request) const override {
-    const Job& job = jobs_[request];
-    return {job.function.code, job.placed.places.data()};
-  }
+  explicit HostCode(std::vector<Function> functions) : functions_(std::move(functions)) {}
+  TaskFunction function(size_t request) const override { return functions_[request].code; }
 
  private:
-  std::vector<Job> jobs_;
+  std::vector<Function> functions_;
 };
 
-// What was compiled last: a program that is loaded again is not compiled again.
+std::string_view key_of(const Request& request) {
+  return {reinterpret_cast<const char*>(request.record.data()), request.record.size()};
+}
+
+// What was compiled last, by descriptor: a program that is loaded again is not compiled again.
 class Known {
  public:
-  // Looks for a job's function; false: it is to be compiled, as job.shares says.
-  bool find(Job& job) const {
-    const auto lock = std::lock_guard(mutex_);
-    const auto* function = at(job.key(true));
-    job.shares = function == nullptr || function->code != nullptr;
-    if (!job.shares) function = at(job.key(false));
-    if (function != nullptr) job.function = *function;
-    return function != nullptr;
+  Function find(const Request& request) {
+    const std::lock_guard lock(mutex_);
+    const auto at = functions_.find(std::string(key_of(request)));
+    return at == functions_.end() ? Function{} : at->second;
   }
-  void add(const Job& job, const Function& function) {
-    const auto lock = std::lock_guard(mutex_);
-    functions_[job.key(job.shares)] = function;
-    if (!job.shares) functions_[job.key(true)] = {};
-  }
-  // Between programs, so that what one needs is there while it is compiled.
-  void forget_many() {
-    const auto lock = std::lock_guard(mutex_);
+  void add(const Request& request, const Function& function) {
+    const std::lock_guard lock(mutex_);
     if (functions_.size() >= kMost) functions_.clear();
+    functions_[std::string(key_of(request))] = function;
   }
 
  private:
   static constexpr size_t kMost = 1024;
-  const Function* at(const std::string& key) const {
-    const auto found = functions_.find(key);
-    return found == functions_.end() ? nullptr : &found->second;
-  }
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<std::string, Function> functions_;
 };
 
-std::vector<Job> jobs_of(std::span<const Request> requests) {
-  std::vector<Job> jobs;
-  for (const Request& request : requests)
-    jobs.push_back({&request, without_addresses(request.record), true, {}});
-  return jobs;
-}
-
-// Of the jobs at `among`, the first of each function.
-std::vector<size_t> distinct(std::span<const Job> jobs, std::span<const size_t> among) {
+// Requests that are to be compiled, each descriptor once.
+std::vector<size_t> distinct(std::span<const Request> requests) {
   std::vector<size_t> first;
-  std::set<std::string> seen;
-  for (const size_t i : among)
-    if (seen.insert(jobs[i].key(jobs[i].shares)).second) first.push_back(i);
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < requests.size(); ++i)
+    if (seen.insert(key_of(requests[i])).second) first.push_back(i);
   return first;
 }
 
@@ -149,29 +112,45 @@ class HostCompiler : public Compiler {
   std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
                                                        std::span<const Outside> outside,
                                                        int threads) const override {
-    known_.forget_many();
-    std::vector<Job> jobs = jobs_of(requests);
-    // A second time for those that cannot share what was made for another.
-    for (;;) {
-      std::vector<size_t> missing;
-      for (size_t i = 0; i < jobs.size(); ++i)
-        if (jobs[i].function.code == nullptr && !known_.find(jobs[i])) missing.push_back(i);
-      if (missing.empty()) return std::make_unique<HostCode>(std::move(jobs));
-      Refusal refusal = compile_some(jobs, distinct(jobs, missing), outside, threads);
-      if (!refusal.why.empty()) return refusal;
+    std::vector<size_t> wanted;
+    std::map<std::string_view, Function> made;
+    for (const size_t i : distinct(requests)) {
+      made[key_of(requests[i])] = known_.find(requests[i]);
+      if (made[key_of(requests[i])].code == nullptr) wanted.push_back(i);
     }
+    std::vector<Object> objects((wanted.size() + kTogether - 1) / kTogether);
+    Refusal refusal =
+        each(wanted, threads, [&](size_t batch, std::span<const size_t> of, Maker& maker) {
+          return maker.compile(requests, of, objects[batch]);
+        });
+    if (!refusal.why.empty()) return refusal;
+    refusal.why = guarded([&]() -> llvm::Error {
+      if (objects.empty()) return llvm::Error::success();
+      auto linked = link(objects, outside);
+      if (!linked) return linked.takeError();
+      for (const size_t i : wanted) {
+        auto address = (*linked)->jit->lookup(name_of(i));
+        if (!address) return address.takeError();
+        const Function function = {address->toPtr<TaskFunction>(), *linked};
+        known_.add(requests[i], function);
+        made[key_of(requests[i])] = function;
+      }
+      return llvm::Error::success();
+    });
+    if (!refusal.why.empty()) return refusal;
+    std::vector<Function> functions;
+    functions.reserve(requests.size());
+    for (const Request& request : requests) functions.push_back(made[key_of(request)]);
+    return std::make_unique<HostCode>(std::move(functions));
   }
 
   std::variant<std::string, Refusal> print(std::span<const Request> requests,
                                            Form form) const override {
     std::string text;
-    std::vector<Job> jobs = jobs_of(requests);
-    std::vector<size_t> all(jobs.size());
-    std::iota(all.begin(), all.end(), size_t{0});
-    Refusal refusal = each(distinct(jobs, all), 1,
+    Refusal refusal = each(distinct(requests), 1,
                            [&](size_t, std::span<const size_t> of, Maker& maker) -> llvm::Error {
                              for (const size_t i : of)
-                               if (llvm::Error error = maker.print(jobs[i], form, text))
+                               if (llvm::Error error = maker.print(requests[i], form, text))
                                  return error;
                              return llvm::Error::success();
                            });
@@ -184,28 +163,6 @@ class HostCompiler : public Compiler {
   static constexpr size_t kTogether = 8;
 
   static std::string name_of(size_t request) { return "task." + std::to_string(request); }
-
-  // Compiles the jobs at `wanted`, so that they are known.
-  Refusal compile_some(std::span<Job> jobs, std::span<const size_t> wanted,
-                       std::span<const Outside> outside, int threads) const {
-    std::vector<Object> objects((wanted.size() + kTogether - 1) / kTogether);
-    Refusal refusal =
-        each(wanted, threads, [&](size_t batch, std::span<const size_t> of, Maker& maker) {
-          return maker.compile(jobs, of, objects[batch]);
-        });
-    if (!refusal.why.empty()) return refusal;
-    refusal.why = guarded([&]() -> llvm::Error {
-      auto linked = link(objects, outside);
-      if (!linked) return linked.takeError();
-      for (const size_t i : wanted) {
-        auto address = (*linked)->jit->lookup(name_of(i));
-        if (!address) return address.takeError();
-        known_.add(jobs[i], {address->toPtr<TaskFunction>(), *linked});
-      }
-      return llvm::Error::success();
-    });
-    return refusal;
-  }
 
   // What a thread compiles with.
   struct Maker {
@@ -222,39 +179,22 @@ class HostCompiler : public Compiler {
       maker.units = std::move(*units);
       return maker;
     }
-    llvm::Error compile(std::span<Job> jobs, std::span<const size_t> of, Object& object) const {
+    llvm::Error compile(std::span<const Request> requests, std::span<const size_t> of,
+                        Object& object) const {
       for (const size_t i : of)
-        if (llvm::Error error = specialise(jobs[i], name_of(i))) return error;
+        if (llvm::Error error = units->specialise(requests[i], name_of(i))) return error;
       const std::unique_ptr<llvm::Module> module = units->take();
-      for (const size_t i : of) finish(*module, jobs[i], name_of(i));
       optimise(*module, *machine);
       auto code = generate(*module, *machine, llvm::CodeGenFileType::ObjectFile);
       if (!code) return code.takeError();
       object = std::move(*code);
       return llvm::Error::success();
     }
-    llvm::Error print(Job& job, Form form, std::string& text) const {
-      if (llvm::Error error = specialise(job, job.request->name)) return error;
+    llvm::Error print(const Request& request, Form form, std::string& text) const {
+      if (llvm::Error error = units->specialise(request, request.name)) return error;
       const std::unique_ptr<llvm::Module> module = units->take();
-      finish(*module, job, job.request->name);
       optimise(*module, *machine);
-      return print_code(*module, *machine, *job.request, form, text);
-    }
-    // Without addresses, if that can be; else says so in the job.
-    llvm::Error specialise(Job& job, const std::string& name) const {
-      if (job.shares) {
-        Request shared = *job.request;
-        shared.record = job.placed.record;
-        if (llvm::Error error = units->specialise(shared, name)) return error;
-        job.shares = goes_to_places(units->last(), job.placed.places.size());
-        if (job.shares) return llvm::Error::success();
-        units->drop_last();
-      }
-      return units->specialise(*job.request, name);
-    }
-    static void finish(llvm::Module& module, const Job& job, const std::string& name) {
-      give_places(*module.getFunction(name), job.shares ? job.placed.places.size() : 0,
-                  job.placed.first_number);
+      return print_code(*module, *machine, request, form, text);
     }
   };
 

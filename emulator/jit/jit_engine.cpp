@@ -22,13 +22,13 @@ namespace {
 // The functions of one image, by node.
 class NodeFunctions : public resident::HostCode {
  public:
-  NodeFunctions(std::unique_ptr<Code> code, std::vector<TaskCode> functions)
+  NodeFunctions(std::unique_ptr<Code> code, std::vector<TaskFunction> functions)
       : code_(std::move(code)), functions_(std::move(functions)) {}
-  TaskCode code(uint32_t node) const override { return functions_[node]; }
+  TaskFunction function(uint32_t node) const override { return functions_[node]; }
 
  private:
   std::unique_ptr<Code> code_;
-  std::vector<TaskCode> functions_;
+  std::vector<TaskFunction> functions_;
 };
 
 class PlanCompiler : public resident::HostCompiler {
@@ -44,8 +44,8 @@ class PlanCompiler : public resident::HostCompiler {
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
-    std::vector<TaskCode> functions(plan.nodes.size());
-    for (size_t i = 0; i < wanted.nodes.size(); ++i) functions[wanted.nodes[i]] = code->code(i);
+    std::vector<TaskFunction> functions(plan.nodes.size());
+    for (size_t i = 0; i < wanted.nodes.size(); ++i) functions[wanted.nodes[i]] = code->function(i);
     return std::shared_ptr<const resident::HostCode>(
         std::make_shared<NodeFunctions>(std::move(code), std::move(functions)));
   }
@@ -86,7 +86,8 @@ isa::Result<std::string> print_code(
   if (with == nullptr)
     return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
   const int threads = threads_of(options);
-  const auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
+  const auto machine =
+      resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
   plan::LinkOptions link;
   link.fast = options.numerics == NumericsMode::fast;
   auto plan = plan::link(module, resident::plan_device(*machine, available_memory()), link);

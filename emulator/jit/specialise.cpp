@@ -98,8 +98,8 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
   for (uint32_t i = 0; i < node.scalars; ++i) {
     const uint64_t at = node.scalars_at + i * sizeof(device::Scalar);
     Value* scalar = builder.CreateCall(
-        read,
-        {builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), record, at), arena, counters});
+        read, {builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), record, at), arena,
+               counters});
     builder.CreateStore(scalar, builder.CreateConstInBoundsGEP1_64(word, scalars, i));
   }
   auto call = module.getOrInsertFunction(
@@ -149,12 +149,6 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   return llvm::Error::success();
 }
 
-void Units::drop_last() {
-  made_.back().task->eraseFromParent();
-  made_.back().record->eraseFromParent();
-  made_.pop_back();
-}
-
 std::unique_ptr<llvm::Module> Units::take() {
   llvm::ValueToValueMapTy map;
   auto module = llvm::CloneModule(*units_, map, [&](const llvm::GlobalValue* value) {
@@ -165,7 +159,11 @@ std::unique_ptr<llvm::Module> Units::take() {
     if (function.isDeclaration() && function.use_empty()) function.eraseFromParent();
   for (llvm::GlobalVariable& variable : llvm::make_early_inc_range(module->globals()))
     if (variable.use_empty()) variable.eraseFromParent();
-  while (!made_.empty()) drop_last();
+  for (const Made& made : made_) {
+    made.task->eraseFromParent();
+    made.record->eraseFromParent();
+  }
+  made_.clear();
   return module;
 }
 

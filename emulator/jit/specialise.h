@@ -23,9 +23,6 @@ class Units {
   // constant, with the node's programs, and all of it in one function from which the cases that do not arise
   // have gone. It has passed LLVM's verifier.
   llvm::Error specialise(const Request& request, const std::string& name);
-  // The last function made, and to forget it.
-  const llvm::Function& last() const { return *made_.back().task; }
-  void drop_last();
   // The functions made since the last time, as a module of this object's context.
   std::unique_ptr<llvm::Module> take();
 

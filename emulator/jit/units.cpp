@@ -18,7 +18,7 @@ extern "C" {
 
 // Scalar i of a node, in register form.
 TREK_ON_DEVICE uint64_t trek_scalar(const trek::device::Scalar* scalar, const std::byte* arena,
-                                    const int64_t* counters) {
+                     const int64_t* counters) {
   if (scalar->kind == trek::device::Scalar::constant) return static_cast<uint64_t>(scalar->value);
   return trek::device::changing_scalar(*scalar, arena, counters);
 }
@@ -29,9 +29,8 @@ TREK_ON_DEVICE uint64_t trek_load(const std::byte* at, uint8_t dtype, int64_t in
 }
 
 // A step, in register form; `element` is where it traps.
-TREK_ON_DEVICE uint64_t trek_step(uint16_t opcode, uint8_t from, uint8_t to, uint64_t x, uint64_t y,
-                                  uint64_t z, uint64_t p, uint64_t q, int64_t element,
-                                  int64_t* fault) {
+TREK_ON_DEVICE uint64_t trek_step(uint16_t opcode, uint8_t from, uint8_t to, uint64_t x, uint64_t y, uint64_t z,
+                   uint64_t p, uint64_t q, int64_t element, int64_t* fault) {
   using namespace trek::device;  // NOLINT(google-build-using-namespace)
   const auto type = static_cast<DType>(from);
   if (divides_by_zero(static_cast<Opcode>(opcode), type, y)) {

@@ -17,20 +17,14 @@ namespace trek::resident {
 // Executes the tile [first, first + count) of a node, as device::execute() does with a block of one thread:
 // `shared` is Block::shared and behind it HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is
 // kNoFault before.
-using TaskFunction = void (*)(std::byte* arena, const int64_t* places, std::byte* shared,
-                              uint64_t seed, const int64_t* counters, int64_t first, int64_t count,
+using TaskFunction = void (*)(std::byte* arena, std::byte* shared, uint64_t seed,
+                              const int64_t* counters, int64_t first, int64_t count,
                               device::Fault* fault);
-
-// A function, which nodes may share, and what it is given as `places`: where the node's tensors are.
-struct TaskCode {
-  TaskFunction function = nullptr;
-  const int64_t* places = nullptr;
-};
 
 class HostCode : public MachineCode {
  public:
-  // Of a node with tasks that a unit executes; no function: the interpreter does.
-  virtual TaskCode code(uint32_t node) const = 0;
+  // Of a node with tasks that a unit executes; null: the interpreter does.
+  virtual TaskFunction function(uint32_t node) const = 0;
 };
 
 class HostCompiler {

@@ -25,11 +25,10 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
   };
   const bool on_device = options.dump == "ptx" || options.dump == "sass";
   const isa::Result<std::string> code =
-      on_device
-          ? jit::print_gpu_code(module, load, options.device,
-                                options.dump == "ptx" ? jit::Form::ptx : jit::Form::sass, place)
-          : jit::print_code(module, load,
-                            options.dump == "ir" ? jit::Form::ir : jit::Form::assembly, place);
+      on_device ? jit::print_gpu_code(module, load, options.device,
+                                      options.dump == "ptx" ? jit::Form::ptx : jit::Form::sass, place)
+                : jit::print_code(module, load,
+                                  options.dump == "ir" ? jit::Form::ir : jit::Form::assembly, place);
   if (!code) {
     print_problems(code.problems(), sources, options.file);
     return kExitNoEngine;
