@@ -252,11 +252,10 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
 #else
 // execute() of the node that code is made for; `scalars` are its scalars in register form. In line, so that what
 // the caller knows of the node is known here.
-TREK_UNIT __attribute__((always_inline)) void execute(const Node& node, std::byte* arena,
-                                                      uint64_t seed, Fault* fault,
-                                                      std::byte* shared, const uint64_t* scalars,
-                                                      int64_t first, int64_t count) {
-  const Task task({&node, arena, seed, fault}, shared, scalars);
+TREK_TILE void execute(const Node& node, const Context& context, std::byte* shared,
+                       const uint64_t* scalars, int64_t first, int64_t count) {
+  const Task task(context, shared, scalars);
+  Fault* fault = context.fault;
   if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
     first = 0;
     count = node.whole;

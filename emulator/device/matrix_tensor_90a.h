@@ -202,7 +202,7 @@ TREK_TILE void multiply_parts_90a(const Task& task, const Tile& tile) {
         tile.batch, static_cast<uint32_t>(tile.first_row), static_cast<uint32_t>(tile.first_column),
         static_cast<uint32_t>(tile.end_row), static_cast<uint32_t>(tile.end_column)};
     auto& copies = *task.shared<Copies>(Ring::kCopiesAt);
-    copies.maps = reinterpret_cast<const TensorMap*>(task.context().arena + node.scratch);
+    copies.maps = reinterpret_cast<const TensorMap*>(task.at(node.scratch));
     copies.left_matrix = static_cast<uint32_t>(place_of(node, of.a_batch, tile.batch));
     copies.right_matrix = static_cast<uint32_t>(place_of(node, of.b_batch, tile.batch));
     copies.a_by_line = of.a_k == 1;

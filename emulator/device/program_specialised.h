@@ -10,10 +10,10 @@
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
-#define TREK_PROGRAM(N)                                                              \
-  TREK_ON_DEVICE uint64_t trek_program_##N(std::byte* arena, const uint64_t* scalars, \
-                                           int64_t* fault, int64_t first,            \
-                                           int64_t ahead, uint64_t main);            \
+#define TREK_PROGRAM(N)                                                        \
+  TREK_ON_DEVICE uint64_t trek_program_##N(                                    \
+      std::byte* arena, const uint32_t* addresses, const uint64_t* scalars,    \
+      int64_t* fault, int64_t first, int64_t ahead, uint64_t main);            \
   TREK_ON_DEVICE int64_t trek_together_##N();
 extern "C" {
 TREK_PROGRAM(0)
@@ -38,17 +38,17 @@ TREK_UNIT const Program& program_of(const Node& node, uint32_t which) {
 // The element `first + ahead`, in register form; narrow programs look at the lower half of `main`.
 TREK_UNIT uint64_t value_of(const Task& task, uint32_t which, int64_t first, int64_t ahead,
                             uint64_t main) {
-  std::byte* arena = task.context().arena;
+  const Context& in = task.context();
   int64_t* fault = &task.fault().element;
   switch (which) {
     case 0:
-      return trek_program_0(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_0(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
     case 1:
-      return trek_program_1(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_1(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
     case 2:
-      return trek_program_2(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_2(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
     default:
-      return trek_program_3(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_3(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
   }
 }
 TREK_UNIT int64_t together(uint32_t which) {
@@ -95,7 +95,10 @@ TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& 
   for (uint32_t p = each * task.thread(); p < count; p += each * task.threads()) {
     int64_t element = element_at(node, where, p);
     if (fours && element % kFour == 0 && p + kFour <= count) {
-      element &= ~int64_t{kFour - 1};  // which the compiler then knows
+      // A multiple of four: said in a way that the compiler does not take for what it knew and forgot.
+      int64_t fourth = element / kFour;
+      asm("" : "+l"(fourth));
+      element = fourth * kFour;
       uint64_t bits[kFour];
       TREK_UNROLLED
       for (uint32_t e = 0; e < kFour; ++e)

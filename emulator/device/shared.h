@@ -28,14 +28,27 @@ static_assert(kMaxScalars * 8 <= shared_at::kContext);
 static_assert(kNarrowSlots * kNarrowElements * 4 * kMaxBlockThreads <= 24 * 1024);
 static_assert(kWideSlots * 8 * kMaxBlockThreads <= kSlotBytes);
 
+#ifdef TREK_SPECIALISED
+// Code is made for all nodes that differ in addresses alone, so these are a list of their own: numbers of 256 bytes of
+// the arena. In the place of an offset its descriptor has 256 * (the address's number) + (the offset's lower 8 bits).
+TREK_UNIT std::byte* address_of(std::byte* arena, const uint32_t* addresses, int64_t offset) {
+  return arena + (uint64_t{addresses[offset >> 8]} << 8) + (offset & 0xFF);
+}
+#endif
+
 // What is the same for all threads of a task.
 struct Context {
   const Node* node;
   std::byte* arena;
   uint64_t seed;
   Fault* fault;
+#ifdef TREK_SPECIALISED
+  const uint32_t* addresses;
+#endif
 };
+#ifndef TREK_SPECIALISED
 static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kKept);
+#endif
 
 #ifdef __CUDA__
 // The memory that units share is the first of the block's dynamic shared memory, and their threads are the
@@ -96,9 +109,18 @@ class Task {
   TREK_ON_DEVICE Fault& fault() const { return *context().fault; }
   // Attribute `i` of the node's, in the order that its unit states.
   TREK_ON_DEVICE uint64_t attribute(uint32_t i) const { return scalar(node().first_scalar + i); }
+  // What lies at an offset of the descriptor's.
+#ifdef TREK_SPECIALISED
+  TREK_ON_DEVICE std::byte* at(int64_t offset) const {
+    return address_of(context_.arena, context_.addresses, offset);
+  }
+  TREK_ON_DEVICE std::byte* memory(const Operand& operand) const { return at(operand.offset); }
+#else
+  TREK_ON_DEVICE std::byte* at(int64_t offset) const { return context().arena + offset; }
   TREK_ON_DEVICE std::byte* memory(const Operand& operand) const {
     return in_device_memory(context().arena) + operand.offset;
   }
+#endif
   // Notes a fault of the node's instruction at an element; the lowest holds.
   TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }
   TREK_ON_DEVICE bool failed() const { return is_fault(fault()); }

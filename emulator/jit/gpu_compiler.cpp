@@ -126,9 +126,14 @@ void define_execute_node(llvm::Module& module, size_t functions) {
     llvm::Function* function = module.getFunction(name_of(f));
     auto* block = llvm::BasicBlock::Create(module.getContext(), "", &execute);
     builder.SetInsertPoint(block);
+    const auto located = [&](unsigned argument, unsigned parameter) {
+      return builder.CreateAddrSpaceCast(execute.getArg(argument),
+                                         function->getArg(parameter)->getType());
+    };
     llvm::CallInst* call = builder.CreateCall(
-        function, {execute.getArg(1), llvm::PoisonValue::get(builder.getPtrTy()), execute.getArg(2),
-                   execute.getArg(3), execute.getArg(4), execute.getArg(5), execute.getArg(6)});
+        function, {located(1, 0), execute.getArg(2),
+                   llvm::PoisonValue::get(function->getArg(2)->getType()), execute.getArg(3),
+                   located(4, 4), execute.getArg(5), execute.getArg(6), located(7, 7)});
     call->addFnAttr(llvm::Attribute::Convergent);
     builder.CreateRetVoid();
     choice->addCase(builder.getInt32(static_cast<uint32_t>(f)), block);
@@ -205,6 +210,9 @@ class NvptxCompiler : public GpuCompiler {
   }
 
  private:
+  // Requests for which another thread is worth its start.
+  static constexpr size_t kOfThread = 2;
+
   // Calls body(i, maker) for all requests, on `threads` threads; the first refusal.
   static Refusal each(std::span<const Request> requests, const Level& level, int threads,
                       llvm::function_ref<llvm::Error(size_t, Maker&)> body) {
@@ -223,7 +231,7 @@ class NvptxCompiler : public GpuCompiler {
       if (refusal.why.empty()) refusal = {i < requests.size() ? i : 0, why};
     };
     const auto crew_size = std::clamp<size_t>(static_cast<size_t>(std::max(1, threads)), 1,
-                                              std::max<size_t>(1, requests.size()));
+                                              requests.size() / kOfThread + 1);
     std::vector<std::thread> crew;
     for (size_t t = 1; t < crew_size; ++t) crew.emplace_back(work);
     work();
@@ -275,7 +283,8 @@ class NvptxCompiler : public GpuCompiler {
     llvm::raw_string_ostream out(text);
     while (!ptx.empty()) {
       const auto [line, rest] = ptx.split('\n');
-      if (line.starts_with(".func ")) {
+      // A declaration has its parameters on the next lines.
+      if (line.starts_with(".func ") && line.ends_with("(")) {
         const llvm::StringRef name = line.drop_front(6).trim().take_until(
             [](char c) { return c == '(' || c == ' ' || c == '\t'; });
         if (const auto at = functions.find(name.str()); at != functions.end())

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <thread>
 #include <utility>
 
@@ -32,33 +31,6 @@ constexpr std::string_view kPortable = "sm_80";
 
 int threads_here() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
-// The functions of a kernel: equal descriptors have one.
-struct Functions {
-  std::vector<Request> requests;  // one for each function
-  std::vector<size_t> wanted;     // of a function: its first node among those wanted
-  std::map<uint32_t, uint32_t> of_node;
-};
-Functions functions_of(const Wanted& wanted) {
-  Functions functions;
-  std::map<std::string_view, uint32_t> seen;
-  for (size_t i = 0; i < wanted.requests.size(); ++i) {
-    const std::span<const std::byte> record = wanted.requests[i].record;
-    const auto [at, is_new] =
-        seen.emplace(std::string_view(reinterpret_cast<const char*>(record.data()), record.size()),
-                     static_cast<uint32_t>(functions.requests.size()));
-    if (is_new) {
-      functions.requests.push_back(wanted.requests[i]);
-      functions.wanted.push_back(i);
-    }
-    functions.of_node[wanted.nodes[i]] = at->second;
-  }
-  return functions;
-}
-Refusal of_wanted(const Functions& functions, Refusal refusal) {
-  if (!functions.wanted.empty()) refusal.request = functions.wanted[refusal.request];
-  return refusal;
-}
-
 class PlanCompiler : public resident::GpuCompiler {
  public:
   PlanCompiler(const jit::GpuCompiler& compiler, std::string level, std::string driver)
@@ -72,18 +44,17 @@ class PlanCompiler : public resident::GpuCompiler {
                                    const driver::Context& context,
                                    resident::Phases& phases) const override {
     const Wanted wanted = wanted_of(plan, image);
-    const Functions functions = functions_of(wanted);
     const driver::Version capability = context.device().capability;
-    const std::string key = fmt::format("{}-{}.{}-{}", compiler_.key(functions.requests, level_),
+    const std::string key = fmt::format("{}-{}.{}-{}", compiler_.key(wanted.requests, level_),
                                         capability.major, capability.minor, driver_);
     std::string cubin;
     if (auto kept = driver::find_cubin(key)) {
       cubin = std::move(*kept);
       phases.end("compile");
     } else {
-      auto made = compiler_.compile(functions.requests, level_, threads_here());
+      auto made = compiler_.compile(wanted.requests, level_, threads_here());
       if (const auto* refusal = std::get_if<Refusal>(&made))
-        return problem_of(plan, wanted, of_wanted(functions, *refusal));
+        return problem_of(plan, wanted, *refusal);
       phases.end("compile");
       auto assembled = driver::assemble(context, "a program", std::get<std::string>(made));
       if (!assembled)
@@ -93,16 +64,37 @@ class PlanCompiler : public resident::GpuCompiler {
       driver::keep_cubin(key, cubin);
       phases.end("assemble");
     }
-    for (resident::Record& record : image.records) {
-      if (!is_of_unit(record)) continue;
-      record.kind = resident::Kind::task;
-      record.descriptor = functions.of_node.at(record.node);
-      record.descriptor_size = 0;
-    }
+    name_code(wanted, plan.nodes.size(), image);
     return cubin;
   }
 
  private:
+  // Records name their function, and in the place of their descriptor the node's addresses.
+  static void name_code(const Wanted& wanted, size_t nodes, resident::Image& image) {
+    struct Place {
+      uint32_t function;
+      uint32_t addresses;  // in units of 16 bytes
+      uint16_t lines;
+    };
+    std::vector<Place> places(nodes);
+    for (const Wanted::Use& use : wanted.uses) {
+      const std::span<const std::byte> bytes = std::as_bytes(std::span(use.addresses));
+      const size_t at = image.descriptors.size();
+      image.descriptors.insert(image.descriptors.end(), bytes.begin(), bytes.end());
+      image.descriptors.resize((image.descriptors.size() + 15) / 16 * 16);
+      places[use.node] = {static_cast<uint32_t>(use.request), static_cast<uint32_t>(at / 16),
+                          static_cast<uint16_t>((image.descriptors.size() - at) / 16)};
+    }
+    for (resident::Record& record : image.records) {
+      if (!is_of_unit(record)) continue;
+      const Place& place = places[record.node];
+      record.kind = resident::Kind::task;
+      record.weight = place.function;
+      record.descriptor = place.addresses;
+      record.descriptor_size = place.lines;
+    }
+  }
+
   const jit::GpuCompiler& compiler_;
   std::string level_;
   std::string driver_;  // whose compiler makes the cubin
@@ -224,6 +216,11 @@ isa::Result<std::string> disassembled(const std::string& ptx, std::string_view l
 
 }  // namespace
 
+bool names_gpu_level() {
+  const std::string named = environment("TREK_JIT_TARGET");
+  return named == kHopper || named == kPortable;
+}
+
 GpuTarget gpu_target() {
   GpuTarget target;
   const std::string named = environment("TREK_JIT_TARGET");
@@ -235,7 +232,7 @@ GpuTarget gpu_target() {
   }
   target.wanted = true;
   target.level = named;
-  if (named != kHopper && named != kPortable)
+  if (!names_gpu_level())
     target.why = fmt::format("TREK_JIT_TARGET={}: it may be host, {} or {}", named, kHopper,
                              kPortable);
   else
@@ -254,7 +251,7 @@ isa::Result<std::string> print_gpu_code(
   const GpuCompiler* compiler = gpu_compiler(why);
   if (compiler == nullptr) return cannot_print("there is no JIT here: " + why);
   std::string level = environment("TREK_JIT_TARGET");
-  if (level != kPortable && level != kHopper) level = device_name == "a100" ? kPortable : kHopper;
+  if (!names_gpu_level()) level = device_name == "a100" ? kPortable : kHopper;
   plan::Device device = *plan::find_device(device_name);
   device.shared_bytes = device::kSharedBytes;
   device.copies_tensors = level == kHopper;
@@ -264,16 +261,15 @@ isa::Result<std::string> print_gpu_code(
   if (!plan) return plan.take_problems();
   auto image = resident::encode(*plan);
   if (!image) return image.take_problems();
-  const Wanted wanted = wanted_of(*plan, *image);
-  Functions functions = functions_of(wanted);
-  for (size_t f = 0; f < functions.requests.size(); ++f) {
-    const plan::Node& node = plan->nodes[wanted.nodes[functions.wanted[f]]];
-    functions.requests[f].source = place(node.function, node.instruction);
+  Wanted wanted = wanted_of(*plan, *image);
+  for (size_t i = 0; i < wanted.requests.size(); ++i) {
+    const plan::Node& node = plan->nodes[wanted.first[i]];
+    wanted.requests[i].source = place(node.function, node.instruction);
   }
-  auto text = form == Form::ir ? compiler->print(functions.requests, level)
-                               : compiler->compile(functions.requests, level, threads_here());
+  auto text = form == Form::ir ? compiler->print(wanted.requests, level)
+                               : compiler->compile(wanted.requests, level, threads_here());
   if (const auto* refusal = std::get_if<Refusal>(&text))
-    return problem_of(*plan, wanted, of_wanted(functions, *refusal));
+    return problem_of(*plan, wanted, *refusal);
   std::string code = std::get<std::string>(std::move(text));
   if (form == Form::sass) return disassembled(code, level);
   return code;

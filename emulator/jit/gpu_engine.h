@@ -23,6 +23,8 @@ struct GpuTarget {
   int ordinal = 0;
 };
 GpuTarget gpu_target();
+// Whether $TREK_JIT_TARGET is a level of GPUs.
+bool names_gpu_level();
 
 // On a target that is wanted and to be had.
 std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target);

@@ -22,13 +22,17 @@ namespace {
 // The functions of one image, by node.
 class NodeFunctions : public resident::HostCode {
  public:
-  NodeFunctions(std::unique_ptr<Code> code, std::vector<TaskFunction> functions)
-      : code_(std::move(code)), functions_(std::move(functions)) {}
-  TaskFunction function(uint32_t node) const override { return functions_[node]; }
+  NodeFunctions(std::unique_ptr<Code> code, Wanted wanted, size_t nodes)
+      : code_(std::move(code)), wanted_(std::move(wanted)), nodes_(nodes) {
+    for (const Wanted::Use& use : wanted_.uses)
+      nodes_[use.node] = {code_->function(use.request), use.addresses.data()};
+  }
+  resident::NodeCode of(uint32_t node) const override { return nodes_[node]; }
 
  private:
   std::unique_ptr<Code> code_;
-  std::vector<TaskFunction> functions_;
+  Wanted wanted_;  // whose addresses the nodes have
+  std::vector<resident::NodeCode> nodes_;
 };
 
 class PlanCompiler : public resident::HostCompiler {
@@ -39,15 +43,13 @@ class PlanCompiler : public resident::HostCompiler {
 
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image) const override {
-    const Wanted wanted = wanted_of(plan, image);
+    Wanted wanted = wanted_of(plan, image);
     auto made = compiler_.compile(wanted.requests, product_functions(), threads_);
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
-    std::vector<TaskFunction> functions(plan.nodes.size());
-    for (size_t i = 0; i < wanted.nodes.size(); ++i) functions[wanted.nodes[i]] = code->function(i);
-    return std::shared_ptr<const resident::HostCode>(
-        std::make_shared<NodeFunctions>(std::move(code), std::move(functions)));
+    return std::shared_ptr<const resident::HostCode>(std::make_shared<NodeFunctions>(
+        std::move(code), std::move(wanted), plan.nodes.size()));
   }
 
  private:
@@ -95,8 +97,8 @@ isa::Result<std::string> print_code(
   auto image = resident::encode(*plan);
   if (!image) return image.take_problems();
   Wanted wanted = wanted_of(*plan, *image);
-  for (size_t i = 0; i < wanted.nodes.size(); ++i) {
-    const plan::Node& node = plan->nodes[wanted.nodes[i]];
+  for (size_t i = 0; i < wanted.requests.size(); ++i) {
+    const plan::Node& node = plan->nodes[wanted.first[i]];
     wanted.requests[i].source = place(node.function, node.instruction);
   }
   auto text = with->print(wanted.requests, form);

@@ -9,6 +9,7 @@
 #include <llvm/Transforms/IPO/GlobalDCE.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/InferAddressSpaces.h>
+#include <llvm/Transforms/Scalar/InferAlignment.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
@@ -46,7 +47,11 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
     function.addFnAttr("target-cpu", machine.getTargetCPU());
     function.addFnAttr("target-features", machine.getTargetFeatureString());
   }
-  run(module, machine, [](llvm::PassBuilder& builder, llvm::ModulePassManager& passes) {
+  const bool on_device = machine.getTargetTriple().isNVPTX();
+  run(module, machine, [on_device](llvm::PassBuilder& builder, llvm::ModulePassManager& passes) {
+    // Which memory an address is of tells what it cannot alias, and how it is aligned.
+    if (on_device)
+      passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::InferAddressSpacesPass()));
     passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
   });
 }

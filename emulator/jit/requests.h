@@ -1,7 +1,9 @@
 // What is to be compiled of an image: the nodes with tasks that a unit executes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "emulator/jit/compiler.h"
@@ -12,8 +14,16 @@
 namespace trek::jit {
 
 struct Wanted {
-  std::vector<Request> requests;  // their records are the image's
-  std::vector<uint32_t> nodes;    // of the plan, one for each request
+  // A node, and its code.
+  struct Use {
+    uint32_t node = 0;  // of the plan
+    size_t request = 0;
+    std::vector<uint32_t> addresses;
+  };
+  std::deque<std::vector<std::byte>> records;  // of the requests
+  std::vector<Request> requests;               // nodes that differ in addresses alone have one
+  std::vector<uint32_t> first;                 // of each request, the first node that has it
+  std::vector<Use> uses;
 };
 Wanted wanted_of(const plan::Plan& plan, const resident::Image& image);
 

@@ -102,9 +102,9 @@ class Processor {
     const uint64_t began = nanoseconds();
     const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
                                              launch_.seed, counters};
-    if (const TaskFunction function = function_of(record))
-      function(environment.arena, block.shared, environment.seed, counters, record.first,
-               record.count, &fault);
+    if (const NodeCode code = code_of(record); code.function != nullptr)
+      code.function(environment.arena, code.addresses, block.shared, environment.seed, counters,
+                    record.first, record.count, &fault);
     else if (record.kind == Kind::quick)
       device::execute_quick(block, node, record.first, record.count, environment);
     else if (record.kind == Kind::task)
@@ -122,11 +122,10 @@ class Processor {
     return true;
   }
 
-  // Compiled code for a task of a unit; null where the interpreter executes it.
-  TaskFunction function_of(const Record& record) const {
-    if (code_ == nullptr || (record.kind != Kind::task && record.kind != Kind::quick))
-      return nullptr;
-    return code_->function(record.node);
+  // Compiled code for a task of a unit; none where the interpreter executes it.
+  NodeCode code_of(const Record& record) const {
+    if (code_ == nullptr || (record.kind != Kind::task && record.kind != Kind::quick)) return {};
+    return code_->of(record.node);
   }
 
   const Launch& launch_;

@@ -15,16 +15,20 @@
 namespace trek::resident {
 
 // Executes the tile [first, first + count) of a node, as device::execute() does with a block of one thread:
-// `shared` is Block::shared and behind it HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is
-// kNoFault before.
-using TaskFunction = void (*)(std::byte* arena, std::byte* shared, uint64_t seed,
-                              const int64_t* counters, int64_t first, int64_t count,
+// `addresses` are the node's, in numbers of 256 bytes of the arena, `shared` is Block::shared and behind it
+// HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is kNoFault before.
+using TaskFunction = void (*)(std::byte* arena, const uint32_t* addresses, std::byte* shared,
+                              uint64_t seed, const int64_t* counters, int64_t first, int64_t count,
                               device::Fault* fault);
+struct NodeCode {
+  TaskFunction function = nullptr;
+  const uint32_t* addresses = nullptr;
+};
 
 class HostCode : public MachineCode {
  public:
-  // Of a node with tasks that a unit executes; null: the interpreter does.
-  virtual TaskFunction function(uint32_t node) const = 0;
+  // Of a node with tasks that a unit executes; without a function the interpreter does.
+  virtual NodeCode of(uint32_t node) const = 0;
 };
 
 class HostCompiler {

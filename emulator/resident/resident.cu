@@ -4,12 +4,11 @@
 #include "emulator/resident/pipeline.h"
 
 #ifdef TREK_SPECIALISED
-// The code of a plan's nodes, by the number of a function (emulator/jit): as device::execute() for the node that it
-// was made of. Records of tasks have that number in the place of a descriptor.
-extern "C" __attribute__((device)) void trek_execute_node(uint32_t function, std::byte* arena,
-                                                          uint64_t seed, const int64_t* counters,
-                                                          int64_t first, int64_t count,
-                                                          trek::device::Fault* fault);
+// The code of a plan's nodes (emulator/jit), by the number of a function, which records of tasks have as their weight:
+// as device::execute() for a node. In the place of its descriptor there are its addresses.
+extern "C" __attribute__((device)) void trek_execute_node(
+    uint32_t function, std::byte* arena, const uint32_t* addresses, uint64_t seed,
+    const int64_t* counters, int64_t first, int64_t count, trek::device::Fault* fault);
 #endif
 
 namespace trek::resident {
@@ -281,9 +280,9 @@ TREK_RESIDENT void perform_any() {
     Slot& slot = shared.slot[Place().number() % kSlots];
 #ifdef TREK_SPECIALISED
     if (slot.record.kind == Kind::task)
-      trek_execute_node(slot.record.descriptor, environment_of(shared, slot).arena,
-                        shared.launch.seed, slot.counters, slot.record.first, slot.record.count,
-                        &slot.fault);
+      trek_execute_node(slot.record.weight, environment_of(shared, slot).arena,
+                        reinterpret_cast<const uint32_t*>(slot.node), shared.launch.seed,
+                        slot.counters, slot.record.first, slot.record.count, &slot.fault);
     else
 #else
     if (slot.record.kind == Kind::task)

@@ -23,12 +23,17 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
     const Place at = {function, instruction};
     return fmt::format("{}: {}", location_text(module, at), written_text(module, at));
   };
-  const bool on_device = options.dump == "ptx" || options.dump == "sass";
+  const bool on_device = options.dump == "ptx" || options.dump == "sass" ||
+                         (options.dump == "ir" && jit::names_gpu_level());
+  const auto form = options.dump == "ir"    ? jit::Form::ir
+                    : options.dump == "asm" ? jit::Form::assembly
+                    : options.dump == "ptx" ? jit::Form::ptx
+                                            : jit::Form::sass;
   const isa::Result<std::string> code =
       on_device ? jit::print_gpu_code(module, load, options.device,
-                                      options.dump == "ptx" ? jit::Form::ptx : jit::Form::sass, place)
+                                      form, place)
                 : jit::print_code(module, load,
-                                  options.dump == "ir" ? jit::Form::ir : jit::Form::assembly, place);
+form, place);
   if (!code) {
     print_problems(code.problems(), sources, options.file);
     return kExitNoEngine;
