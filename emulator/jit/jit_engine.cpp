@@ -48,8 +48,8 @@ class PlanCompiler : public resident::HostCompiler {
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
-    return std::shared_ptr<const resident::HostCode>(std::make_shared<NodeFunctions>(
-        std::move(code), std::move(wanted), plan.nodes.size()));
+    return std::shared_ptr<const resident::HostCode>(
+        std::make_shared<NodeFunctions>(std::move(code), std::move(wanted), plan.nodes.size()));
   }
 
  private:
@@ -88,8 +88,7 @@ isa::Result<std::string> print_code(
   if (with == nullptr)
     return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
   const int threads = threads_of(options);
-  const auto machine =
-      resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
+  const auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
   plan::LinkOptions link;
   link.fast = options.numerics == NumericsMode::fast;
   auto plan = plan::link(module, resident::plan_device(*machine, available_memory()), link);

@@ -47,7 +47,8 @@ class Separator {
   void each(size_t at) { take(at + offsetof(device::Operand, offset)); }
   void take(size_t at) {
     const auto offset = read<int64_t>(at);
-    const auto place = static_cast<int64_t>(made_.addresses.size() << 8) | Separated::behind(offset);
+    const auto place =
+        static_cast<int64_t>(made_.addresses.size() << 8) | Separated::behind(offset);
     made_.addresses.push_back(static_cast<uint32_t>(Separated::index_of(offset)));
     std::memcpy(made_.record.data() + at, &place, sizeof place);
   }

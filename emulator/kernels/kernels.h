@@ -285,8 +285,8 @@ struct Kernels {
 
 // The table of a level that this build has.
 #define TREK_DECLARE_LEVEL(level) \
-  namespace level {                   \
-  const Kernels& kernels();           \
+  namespace level {               \
+  const Kernels& kernels();       \
   }
 TREK_DECLARE_LEVEL(avx512)
 TREK_DECLARE_LEVEL(avx2)

@@ -132,8 +132,9 @@ bool Panels::multiply(int64_t left_panel, int64_t right_panel, std::byte* sums) 
   if (k_ == 0) std::memset(sums, 0, bytes);
   kernels_->tile(task);
   if (segments_ == 1) return true;
-  std::byte* total = memory_ + left_bytes_ + right_bytes_ +
-                     (left_panel * right_panels_ + right_panel) * rows_ * right_width() * lane_bytes_;
+  std::byte* total =
+      memory_ + left_bytes_ + right_bytes_ +
+      (left_panel * right_panels_ + right_panel) * rows_ * right_width() * lane_bytes_;
   if (segment_ == 0) {
     std::memcpy(total, sums, bytes);
   } else {

@@ -35,7 +35,7 @@ struct Tile {
   int64_t stride = 0;
 };
 
-inline constexpr int64_t kMostTile = 448;           // elements of a tile of any level: 14 rows of 32
+inline constexpr int64_t kMostTile = 448;  // elements of a tile of any level: 14 rows of 32
 inline constexpr int64_t kResidentBytes = 655'360;  // of left panels that stay in a cache
 
 // Panels whose rows add up to as little more than `m` as may be; a taller one is a little better.

@@ -167,8 +167,9 @@ class Matmul {
     describe();
     if (batch_ > 1 && rows_can_join()) join_rows();
     if (p_.extent.n == 1 && p_.extent.m > 1) swap_sides();
-    return p_.extent.m == 1 && b_side_.line_stride == 1 && isa::is_real(p_.lane) ? multiply_rows()
-                                                                          : multiply_matrices();
+    return p_.extent.m == 1 && b_side_.line_stride == 1 && isa::is_real(p_.lane)
+               ? multiply_rows()
+               : multiply_matrices();
   }
 
  private:
@@ -218,9 +219,11 @@ class Matmul {
   // Whether the matrices of the batch are one taller matrix: b and bias are the same for all.
   bool rows_can_join() const {
     const bool one_b = b_.elements() == p_.extent.k * p_.extent.n;
-    const bool one_bias = p_.finish.bias == nullptr ||
-                          (step_.operand(2).elements() <= p_.extent.n && p_.finish.bias_row_stride == 0);
-    return one_b && one_bias && a_side_.k_stride == 1 && a_.elements() == batch_ * p_.extent.m * p_.extent.k;
+    const bool one_bias =
+        p_.finish.bias == nullptr ||
+        (step_.operand(2).elements() <= p_.extent.n && p_.finish.bias_row_stride == 0);
+    return one_b && one_bias && a_side_.k_stride == 1 &&
+           a_.elements() == batch_ * p_.extent.m * p_.extent.k;
   }
   void join_rows() {
     p_.extent.m *= batch_;

@@ -22,7 +22,7 @@ using measure::Status;
 struct Options {
   bool quick = false;  // small: that it works, no figures
   measure::Rounds rounds;
-  std::string tools;  // the folder of trek-as and trek-dis
+  std::string tools;                        // the folder of trek-as and trek-dis
   std::string python = "/usr/bin/python3";  // one that may have PyTorch
   std::string script = "tests/bench/pytorch_rivals.py";
 };

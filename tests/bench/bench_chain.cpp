@@ -9,7 +9,6 @@
 
 #include "emulator/measure/ceiling_bench.h"
 #include "emulator/measure/philox.h"
-
 #include "tests/bench/text_program.h"
 
 namespace trek::bench {

@@ -83,9 +83,9 @@ Status check_equal(Sides& sides) {
     for (size_t i = 0; i < ours.size(); ++i) {
       const double difference = static_cast<double>(ours[i]) - static_cast<double>(sides.c[i]);
       if (!(std::abs(difference) <= 1e-5 * scale))
-        return measure::wrong("the product on " + sides.engines[e],
-                              fmt::format("element {} is {}, oneDNN has {}", i, ours[i],
-                                          sides.c[i]));
+        return measure::wrong(
+            "the product on " + sides.engines[e],
+            fmt::format("element {} is {}, oneDNN has {}", i, ours[i], sides.c[i]));
     }
   }
   return Done{};
@@ -118,11 +118,11 @@ Status compare_shape(const Engines& engines, const MatmulShape& shape, int threa
   for (size_t e = 0; e < engines.size(); ++e) {
     const std::string ours = sides.engines[e] + " strict";
     for (size_t rival = e + 1; rival < count; ++rival) {
-      const measure::Comparison result = measure::compare(
-          (*all)[e].seconds, (*all)[rival].seconds, (*all)[count + rival].seconds);
+      const measure::Comparison result =
+          measure::compare((*all)[e].seconds, (*all)[rival].seconds, (*all)[count + rival].seconds);
       const bool engine = rival < engines.size();
-      recorder.add({name, ours, (*all)[rival].name, result,
-                    asked ? (engine ? 1 : kAskedShare) : 0});
+      recorder.add(
+          {name, ours, (*all)[rival].name, result, asked ? (engine ? 1 : kAskedShare) : 0});
     }
     recorder.add(measure::Figure{name + ", " + ours, "GFLOP/s",
                                  measure::estimate((*all)[e].seconds).as_rate(gflop)});

@@ -68,13 +68,14 @@ Status bench_training(const Options& options, Recorder& recorder) {
       Result<std::unique_ptr<Session>> session = open_session(*engine, *file, steps, threads);
       if (!session) return session.error();
       sessions.push_back(session.take());
-      contenders.push_back(epoch(fmt::format("{}, {} thread{}", engine->name(), threads,
-                                             threads == 1 ? "" : "s"),
-                                 *sessions.back()));
+      contenders.push_back(
+          epoch(fmt::format("{}, {} thread{}", engine->name(), threads, threads == 1 ? "" : "s"),
+                *sessions.back()));
     }
   const size_t ours = contenders.size();
   PyTorch pytorch(options.python, options.script);
-  if (const Status ready = options.quick ? Error{"", "", "--quick"} : prepare(pytorch, *sessions[0]);
+  if (const Status ready =
+          options.quick ? Error{"", "", "--quick"} : prepare(pytorch, *sessions[0]);
       ready)
     contenders.push_back(pytorch.contender("PyTorch eager, 2 threads", "fashion_mnist", "eager"));
   else

@@ -22,11 +22,10 @@ struct Benchmark {
   std::string name;
   Status (*run)(const Options& options, Recorder& recorder);
 };
-const Benchmark kBenchmarks[] = {
-    {"matmul", bench_matmul},
-    {"chain", bench_chain},
-    {"training", bench_training},
-    {"assembler", bench_assembler}};
+const Benchmark kBenchmarks[] = {{"matmul", bench_matmul},
+                                 {"chain", bench_chain},
+                                 {"training", bench_training},
+                                 {"assembler", bench_assembler}};
 
 int run_chosen(const std::vector<std::string>& names, const Options& options, Recorder& recorder) {
   for (const Benchmark& benchmark : kBenchmarks) {
