@@ -32,7 +32,7 @@ SEES = {
     "emulator/resident": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
                           "emulator/driver", "emulator/measure"],
     "emulator/jit": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
-                     "emulator/resident", "emulator/kernels"],
+                     "emulator/driver", "emulator/resident", "emulator/kernels"],
     "emulator/ref": ["isa", "isa/semantics", "emulator", "emulator/kernels"],
     "hostlib": ["isa", "assembler", "emulator", "emulator/plan", "emulator/jit", "emulator/ref",
                 "emulator/resident"],
