@@ -10,10 +10,10 @@
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
-#define TREK_PROGRAM(N)                                                        \
-  TREK_ON_DEVICE uint64_t trek_program_##N(                                    \
-      std::byte* arena, const uint32_t* addresses, const uint64_t* scalars,    \
-      int64_t* fault, int64_t first, int64_t ahead, uint64_t main);            \
+#define TREK_PROGRAM(N)                                                                            \
+  TREK_ON_DEVICE uint64_t trek_program_##N(std::byte* arena, const uint32_t* addresses,            \
+                                           const uint64_t* scalars, int64_t* fault, int64_t first, \
+                                           int64_t ahead, uint64_t main);                          \
   TREK_ON_DEVICE int64_t trek_together_##N();
 extern "C" {
 TREK_PROGRAM(0)

@@ -211,9 +211,9 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   if constexpr (sizeof(C) == 4)
     if (task.node().lines.short_rows != 0) {
       const Node& node = task.node();
-      rows::cross_entropy(
-          task, begin, rows, reinterpret_cast<float*>(task.at(node.scratch)),
-          wants_gradient(node), static_cast<LossReduction>(node.flag) == LossReduction::mean);
+      rows::cross_entropy(task, begin, rows, reinterpret_cast<float*>(task.at(node.scratch)),
+                          wants_gradient(node),
+                          static_cast<LossReduction>(node.flag) == LossReduction::mean);
       task.sync();
       return finish_loss<C>(task, begin, rows);
     }

@@ -1,13 +1,13 @@
 #include "emulator/driver/cubin_cache.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
+
+#include <unistd.h>
 
 namespace trek::driver {
 namespace {

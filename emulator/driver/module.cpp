@@ -52,8 +52,8 @@ Result<Module> Module::load(const Context& context, std::string_view name, std::
   const std::string text(image);  // PTX must end with a zero byte
   CompilerLog log;
   CuModule handle = nullptr;
-  const CuResult result = api.module_load_data(&handle, text.data(), log.count(), log.options(),
-                                               log.values());
+  const CuResult result =
+      api.module_load_data(&handle, text.data(), log.count(), log.options(), log.values());
   Status status = api.check(
       result, fmt::format("loading module {} on device {}", name, context.device().ordinal));
   if (!status) return log.added_to(status.error());
@@ -94,10 +94,11 @@ Result<std::string> assemble(const Context& context, std::string_view name, std:
                                nullptr, nullptr);
   }
   if (result == kCudaSuccess) result = api.link_complete(state, &cubin, &bytes);
-  Status status = api.check(
-      result, fmt::format("assembling {} for device {}", name, context.device().ordinal));
+  Status status =
+      api.check(result, fmt::format("assembling {} for device {}", name, context.device().ordinal));
   if (!status) return log.added_to(status.error());
-  return std::string(static_cast<const char*>(cubin), bytes);  // the linker's own until it is destroyed
+  return std::string(static_cast<const char*>(cubin),
+                     bytes);  // the linker's own until it is destroyed
 }
 
 Result<Kernel> Module::kernel(const std::string& name) const {

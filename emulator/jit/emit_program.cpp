@@ -1,13 +1,13 @@
 #include "emulator/jit/emit_program.h"
 
-#include "emulator/jit/separate.h"
-
 #include <array>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include <llvm/IR/IRBuilder.h>
+
+#include "emulator/jit/separate.h"
 
 namespace trek::jit {
 namespace {
@@ -59,8 +59,8 @@ class ProgramEmitter {
     auto* word = builder_.getInt64Ty();
     llvm::Function* function =
         define("trek_program_" + number_,
-               llvm::FunctionType::get(
-                   word, {pointer, pointer, pointer, pointer, word, word, word}, false));
+               llvm::FunctionType::get(word, {pointer, pointer, pointer, pointer, word, word, word},
+                                       false));
     constexpr std::array<const char*, 7> kNames = {"arena", "addresses", "scalars", "fault",
                                                    "first", "ahead",     "main"};
     for (unsigned i = 0; i < kNames.size(); ++i) function->getArg(i)->setName(kNames.at(i));
@@ -119,10 +119,10 @@ class ProgramEmitter {
 
   Value* operand(uint32_t index) {
     const Operand& from = node_.operand(index);
-    Value* block = builder_.CreateLoad(
-        builder_.getInt32Ty(),
-        builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), addresses_,
-                                            Separated::index_of(from.offset)));
+    Value* block =
+        builder_.CreateLoad(builder_.getInt32Ty(),
+                            builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), addresses_,
+                                                                Separated::index_of(from.offset)));
     Value* begin = builder_.CreatePtrAdd(
         arena_, builder_.CreateShl(builder_.CreateZExt(block, builder_.getInt64Ty()), 8));
     Value* at = builder_.CreatePtrAdd(begin, number(Separated::behind(from.offset)));

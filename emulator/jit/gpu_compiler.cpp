@@ -131,9 +131,9 @@ void define_execute_node(llvm::Module& module, size_t functions) {
                                          function->getArg(parameter)->getType());
     };
     llvm::CallInst* call = builder.CreateCall(
-        function, {located(1, 0), execute.getArg(2),
-                   llvm::PoisonValue::get(function->getArg(2)->getType()), execute.getArg(3),
-                   located(4, 4), execute.getArg(5), execute.getArg(6), located(7, 7)});
+        function,
+        {located(1, 0), execute.getArg(2), llvm::PoisonValue::get(function->getArg(2)->getType()),
+         execute.getArg(3), located(4, 4), execute.getArg(5), execute.getArg(6), located(7, 7)});
     call->addFnAttr(llvm::Attribute::Convergent);
     builder.CreateRetVoid();
     choice->addCase(builder.getInt32(static_cast<uint32_t>(f)), block);
@@ -144,8 +144,8 @@ void define_execute_node(llvm::Module& module, size_t functions) {
 // The kernel is all that is called from outside; the shared memory is given by its launch.
 bool is_seen(const llvm::GlobalValue& value) {
   const llvm::StringRef name = value.getName();
-  return name == "resident" || name == "resident_copies_tensors" ||
-         name.starts_with("llvm.") || value.isDeclaration();
+  return name == "resident" || name == "resident_copies_tensors" || name.starts_with("llvm.") ||
+         value.isDeclaration();
 }
 
 class NvptxCompiler : public GpuCompiler {
@@ -171,8 +171,8 @@ class NvptxCompiler : public GpuCompiler {
   std::variant<std::string, Refusal> compile(std::span<const Request> requests,
                                              std::string_view level, int threads) const override {
     std::vector<Bitcode> modules(requests.size());
-    Refusal refusal = each(
-        requests, *level_of(level), threads, [&](size_t i, Maker& maker) -> llvm::Error {
+    Refusal refusal =
+        each(requests, *level_of(level), threads, [&](size_t i, Maker& maker) -> llvm::Error {
           auto module = maker.module_of(requests[i], name_of(i));
           if (!module) return module.takeError();
           llvm::raw_svector_ostream out(modules[i]);
@@ -239,15 +239,15 @@ class NvptxCompiler : public GpuCompiler {
     return refusal;
   }
 
-  static void write_source(llvm::raw_ostream& out, const Request& request, llvm::StringRef comment) {
+  static void write_source(llvm::raw_ostream& out, const Request& request,
+                           llvm::StringRef comment) {
     llvm::SmallVector<llvm::StringRef> lines;
     llvm::StringRef(request.source).split(lines, '\n', -1, false);
     for (const llvm::StringRef line : lines) out << comment << line << '\n';
   }
 
   static llvm::Expected<std::string> link(std::span<const Bitcode> modules,
-                                          std::span<const Request> requests,
-                                          const Level& level) {
+                                          std::span<const Request> requests, const Level& level) {
     llvm::LLVMContext context;
     auto frame = llvm::parseBitcodeFile(llvm::MemoryBufferRef(level.frame, "frame"), context);
     if (!frame) return frame.takeError();
@@ -259,9 +259,9 @@ class NvptxCompiler : public GpuCompiler {
       if (llvm::Linker::linkModules(module, std::move(*part))) return error("cannot link a node");
     }
     for (size_t i = 0; i < requests.size(); ++i)
-      module.getFunction(name_of(i))->addFnAttr(is_in_line(requests[i], level.name)
-                                                    ? llvm::Attribute::AlwaysInline
-                                                    : llvm::Attribute::NoInline);
+      module.getFunction(name_of(i))
+          ->addFnAttr(is_in_line(requests[i], level.name) ? llvm::Attribute::AlwaysInline
+                                                          : llvm::Attribute::NoInline);
     define_execute_node(module, requests.size());
     llvm::internalizeModule(module, is_seen);
     auto machine = gpu_machine({level.name.data(), level.name.size()});

@@ -8,9 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "emulator/device/block.h"
 #include "emulator/driver/cubin_cache.h"
@@ -167,8 +166,8 @@ isa::Problem cannot_print(const std::string& why) {
 class Scratch {
  public:
   explicit Scratch(std::string_view suffix)
-      : path_(std::filesystem::temp_directory_path() /
-              fmt::format("trek-{}{}", getpid(), suffix)) {}
+      : path_(std::filesystem::temp_directory_path() / fmt::format("trek-{}{}", getpid(), suffix)) {
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
@@ -233,8 +232,8 @@ GpuTarget gpu_target() {
   target.wanted = true;
   target.level = named;
   if (!names_gpu_level())
-    target.why = fmt::format("TREK_JIT_TARGET={}: it may be host, {} or {}", named, kHopper,
-                             kPortable);
+    target.why =
+        fmt::format("TREK_JIT_TARGET={}: it may be host, {} or {}", named, kHopper, kPortable);
   else
     target.why = take_device(target);
   return target;
@@ -268,8 +267,7 @@ isa::Result<std::string> print_gpu_code(
   }
   auto text = form == Form::ir ? compiler->print(wanted.requests, level)
                                : compiler->compile(wanted.requests, level, threads_here());
-  if (const auto* refusal = std::get_if<Refusal>(&text))
-    return problem_of(*plan, wanted, *refusal);
+  if (const auto* refusal = std::get_if<Refusal>(&text)) return problem_of(*plan, wanted, *refusal);
   std::string code = std::get<std::string>(std::move(text));
   if (form == Form::sass) return disassembled(code, level);
   return code;

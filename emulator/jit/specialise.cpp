@@ -111,9 +111,9 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
       unit, llvm::FunctionType::get(
                 builder.getVoidTy(),
                 {pointer, pointer, pointer, pointer, word, pointer, word, word, pointer}, false));
-  llvm::CallInst* unit_call = builder.CreateCall(
-      call, {record, arena, addresses, shared, function->getArg(3), scalars, function->getArg(5),
-             function->getArg(6), fault});
+  llvm::CallInst* unit_call =
+      builder.CreateCall(call, {record, arena, addresses, shared, function->getArg(3), scalars,
+                                function->getArg(5), function->getArg(6), fault});
   if (on_device) unit_call->addFnAttr(llvm::Attribute::Convergent);
   builder.CreateRetVoid();
   return {function, record};

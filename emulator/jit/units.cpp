@@ -4,14 +4,14 @@
 #include "emulator/device/dispatch.h"
 
 // The entry for a kind: execute() without the others.
-#define TREK_KIND(name)                                                                          \
-  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                               \
-      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,               \
-      std::byte* shared, uint64_t seed, const uint64_t* scalars, int64_t first, int64_t count,   \
-      trek::device::Fault* fault) {                                                              \
-    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable();   \
-    trek::device::execute(*node, {node, arena, seed, fault, addresses}, shared, scalars, first,  \
-                          count);                                                                \
+#define TREK_KIND(name)                                                                         \
+  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                              \
+      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,              \
+      std::byte* shared, uint64_t seed, const uint64_t* scalars, int64_t first, int64_t count,  \
+      trek::device::Fault* fault) {                                                             \
+    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable();  \
+    trek::device::execute(*node, {node, arena, seed, fault, addresses}, shared, scalars, first, \
+                          count);                                                               \
   }
 #include "emulator/jit/kinds.def"
 #undef TREK_KIND
@@ -37,8 +37,9 @@ TREK_ON_DEVICE uint64_t trek_load(const std::byte* at, uint8_t dtype, int64_t in
 }
 
 // A step, in register form; `element` is where it traps.
-TREK_ON_DEVICE uint64_t trek_step(uint16_t opcode, uint8_t from, uint8_t to, uint64_t x, uint64_t y, uint64_t z,
-                   uint64_t p, uint64_t q, int64_t element, int64_t* fault) {
+TREK_ON_DEVICE uint64_t trek_step(uint16_t opcode, uint8_t from, uint8_t to, uint64_t x, uint64_t y,
+                                  uint64_t z, uint64_t p, uint64_t q, int64_t element,
+                                  int64_t* fault) {
   using namespace trek::device;  // NOLINT(google-build-using-namespace)
   const auto type = static_cast<DType>(from);
   if (divides_by_zero(static_cast<Opcode>(opcode), type, y)) {

@@ -37,10 +37,9 @@ class Gpu : public Machine {
         side_(std::move(side)),
         kernel_(std::move(kernel)),
         compiler_(std::move(compiler)),
-        copies_tensors_(
-            compiler_ != nullptr
-                ? compiler_->copies_tensors(context_.device())
-                : static_cast<bool>(kernel_->module.global("resident_copies_tensors"))) {}
+        copies_tensors_(compiler_ != nullptr ? compiler_->copies_tensors(context_.device())
+                                             : static_cast<bool>(kernel_->module.global(
+                                                   "resident_copies_tensors"))) {}
 
   std::string name() const override { return context_.device().name; }
   int processors() const override { return context_.device().multiprocessors; }
@@ -103,9 +102,10 @@ Result<uint64_t> Gpu::free_memory() const {
   if (!free || launched_) return free;
   // The first launch takes the stacks of all threads that the device can hold.
   const driver::DeviceInfo& device = context_.device();
-  const uint64_t stacks = (kernel_ == nullptr ? kStackGuess : static_cast<uint64_t>(kernel_->kernel.local_bytes())) *
-                          static_cast<uint64_t>(device.max_threads_per_multiprocessor) *
-                          static_cast<uint64_t>(device.multiprocessors);
+  const uint64_t stacks =
+      (kernel_ == nullptr ? kStackGuess : static_cast<uint64_t>(kernel_->kernel.local_bytes())) *
+      static_cast<uint64_t>(device.max_threads_per_multiprocessor) *
+      static_cast<uint64_t>(device.multiprocessors);
   return *free - std::min(*free, stacks);
 }
 
@@ -204,8 +204,7 @@ Status Gpu::start(const Launch& launch, std::shared_ptr<const MachineCode> code)
   shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
   launched_ = true;
-  const LoadedKernel& loaded =
-      code == nullptr ? *kernel_ : static_cast<const LoadedKernel&>(*code);
+  const LoadedKernel& loaded = code == nullptr ? *kernel_ : static_cast<const LoadedKernel&>(*code);
   running_ = code;
   return loaded.kernel.launch(stream_, shape, launch);
 }
@@ -240,8 +239,8 @@ Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int or
   phases.end("context");
   std::shared_ptr<const LoadedKernel> kernel;
   if (compiler == nullptr) {
-    auto loaded = load(
-        *context, [&] { return driver::Module::load(*context, fat_binaries::resident); });
+    auto loaded =
+        load(*context, [&] { return driver::Module::load(*context, fat_binaries::resident); });
     if (!loaded) return loaded.error();
     kernel = loaded.take();
     phases.end("kernel");

@@ -85,9 +85,9 @@ driver::Result<std::string> gpu_level(const driver::DeviceInfo& device);
 driver::Status fits_gpu(const driver::DeviceInfo& device);
 // A GPU with the kernel loaded; notes the phases `context` and `kernel`. With a compiler, which must outlive it, every
 // image gets a kernel of its own instead.
-driver::Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
-                                                        Phases& phases,
-                                                        std::shared_ptr<const GpuCompiler> compiler = nullptr);
+driver::Result<std::shared_ptr<const Machine>> open_gpu(
+    const driver::Cuda& cuda, int ordinal, Phases& phases,
+    std::shared_ptr<const GpuCompiler> compiler = nullptr);
 // A thread of this computer for each processor, and blocks of one thread: the same queues, units and
 // mailbox without a GPU, for tests and for debugging. With a compiler its code executes the tasks, else
 // device::execute().

@@ -30,10 +30,8 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
                     : options.dump == "ptx" ? jit::Form::ptx
                                             : jit::Form::sass;
   const isa::Result<std::string> code =
-      on_device ? jit::print_gpu_code(module, load, options.device,
-                                      form, place)
-                : jit::print_code(module, load,
-form, place);
+      on_device ? jit::print_gpu_code(module, load, options.device, form, place)
+                : jit::print_code(module, load, form, place);
   if (!code) {
     print_problems(code.problems(), sources, options.file);
     return kExitNoEngine;
