@@ -24,6 +24,7 @@ SEES = {
     "isa": ["isa/semantics"],
     "assembler": ["isa", "isa/semantics"],
     "emulator": ["isa"],
+    "emulator/kernels": ["isa", "isa/semantics"],
     "emulator/driver": [],
     "emulator/measure": ["emulator/driver"],
     "emulator/plan": ["isa", "isa/semantics"],
@@ -31,8 +32,8 @@ SEES = {
     "emulator/resident": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
                           "emulator/driver", "emulator/measure"],
     "emulator/jit": ["isa", "isa/semantics", "emulator", "emulator/plan", "emulator/device",
-                     "emulator/resident"],
-    "emulator/ref": ["isa", "isa/semantics", "emulator"],
+                     "emulator/driver", "emulator/resident", "emulator/kernels"],
+    "emulator/ref": ["isa", "isa/semantics", "emulator", "emulator/kernels"],
     "hostlib": ["isa", "assembler", "emulator", "emulator/plan", "emulator/jit", "emulator/ref",
                 "emulator/resident"],
 }

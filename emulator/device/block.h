@@ -26,7 +26,7 @@
 // One that is called and not copied into its callers: what is large, or called from several units. Where code is
 // made for one node (TREK_SPECIALISED: emulator/jit) all is copied, since most of it then falls away.
 #ifdef TREK_SPECIALISED
-#define TREK_UNIT_CALL __attribute__((unused)) static inline
+#define TREK_UNIT_CALL TREK_ON_DEVICE __attribute__((unused)) static inline
 #else
 #define TREK_UNIT_CALL TREK_ON_DEVICE __attribute__((unused, noinline)) static
 #endif

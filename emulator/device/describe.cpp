@@ -662,6 +662,7 @@ void Describer::describe_matrix() {
     return;
   if (product == plan::Product::thin) {
     const plan::View& right = plan_.view(of_.operands[1].index);
+    to.cut = {};
     to.thin = thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),
                                element == DType::f32, plan_.buffers[right.buffer].immutable});
     return;

@@ -16,7 +16,9 @@
 #include "emulator/device/reduce.h"
 #include "emulator/device/softmax.h"
 #include "emulator/device/train.h"
-#ifndef TREK_SPECIALISED
+#ifdef TREK_SPECIALISED
+#include "emulator/device/matrix_panels.h"
+#else
 #include "emulator/device/quick.h"
 #endif
 
@@ -26,9 +28,9 @@ namespace dispatch_detail {
 
 #ifdef TREK_SPECIALISED
 // Of these the caller, which knows the kind, needs a part.
-__attribute__((always_inline)) static inline void run_move(Task task, int64_t first, int64_t count);
-__attribute__((always_inline)) static inline void run_unit(Task task, int64_t first, int64_t count);
-__attribute__((always_inline)) static inline void describe_fault(Task task);
+TREK_TILE void run_move(Task task, int64_t first, int64_t count);
+TREK_TILE void run_unit(Task task, int64_t first, int64_t count);
+TREK_TILE void describe_fault(Task task);
 #endif
 
 // Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
@@ -108,17 +110,25 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
     case Kind::permutation:
       return permutation(task);
     case Kind::matrix:
+#if defined(TREK_SPECIALISED) && !defined(__CUDA__)
+      if (form == Form::real64) return multiply_panels<double>(task, first);
+      if (form == Form::real32) return multiply_panels<float>(task, first);
+      if (size_of(static_cast<DType>(task.node().compute)) == 8)
+        return multiply_panels<uint64_t>(task, first);
+      return multiply_panels<uint32_t>(task, first);
+#else
+#if !defined(__CUDA__) || defined(TREK_SPECIALISED)
+      // In the resident kernel one comes here only with a descriptor too long for shared memory: see execute_thin().
+      if (static_cast<Product>(task.node().matrix.product) == Product::thin)
+        return multiply_tile_thin(task, task.node(), first, task.context().arena,
+                                  [] { return true; });
+#endif
 #ifdef __CUDA__
-      // A thin product comes here only with a descriptor too long for shared memory: see execute_thin().
       if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
         return multiply_tile_tensor(task, first);
       if (static_cast<Product>(task.node().matrix.product) == Product::ordered &&
           matrix_f32::suits(task.node()))
         return multiply_tile_f32(task, first);
-#else
-      if (static_cast<Product>(task.node().matrix.product) == Product::thin)
-        return multiply_tile_thin(task, task.node(), first, task.context().arena,
-                                  [] { return true; });
 #endif
       if constexpr (kFull) {
         const bool wide = size_of(static_cast<DType>(task.node().compute)) == 8;
@@ -127,6 +137,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
           return wide ? multiply_tile<uint64_t>(task, first) : multiply_tile<uint32_t>(task, first);
       }
       return multiply_tile<float>(task, first);
+#endif
     case Kind::optimizer:
       if constexpr (kFull)
         if (form == Form::real64) return optimize<double>(task, first, count);
@@ -212,12 +223,25 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 
 }  // namespace dispatch_detail
 
-#ifndef TREK_SPECIALISED
+#ifdef TREK_SM90A
+// A tile of a product whose operands have tensor maps.
+TREK_TILE void multiply_copied(const Task& task, int64_t tile) {
+  if (task.thread() == 0) tensor::begin_ring(task, tile);
+  tensor::meet();
+  if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
+    multiply_tile_tensor_90a(task);
+  else
+    multiply_tile_f32_90a(task, tile);
+  task.sync();
+}
+#endif
+
 TREK_UNIT void begin_tasks(const Block& block) {
   auto* kept = reinterpret_cast<Aliased<uint64_t>*>(block.shared + shared_at::kKept);
   for (uint32_t i = 0; i < (shared_at::kSlots - shared_at::kKept) / 8; ++i) kept[i] = 0;
 }
 
+#ifndef TREK_SPECIALISED
 TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first, int64_t count,
                             const Environment& environment, Fault* fault) {
   const Task task(block);
@@ -247,34 +271,36 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
 #else
 // execute() of the node that code is made for; `scalars` are its scalars in register form. In line, so that what
 // the caller knows of the node is known here.
-TREK_UNIT __attribute__((always_inline)) void execute(const Node& node, std::byte* arena,
-                                                      uint64_t seed, Fault* fault,
-                                                      std::byte* shared, const uint64_t* scalars,
-                                                      int64_t first, int64_t count) {
-  const Task task({&node, arena, seed, fault}, shared, scalars);
+TREK_TILE void execute(const Node& node, const Context& context, std::byte* shared,
+                       const uint64_t* scalars, int64_t first, int64_t count) {
+  const Task task(context, shared, scalars);
+  Fault* fault = context.fault;
   if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
     first = 0;
     count = node.whole;
   }
+#ifdef TREK_SM90A
+  // A product whose operands have tensor maps is a unit of its own on a Hopper.
+  if (is_copied(node)) return multiply_copied(task, first);
+#endif
   dispatch_detail::run_unit(task, first, count);
-  if (is_fault(*fault)) dispatch_detail::describe_fault(task);
+  task.sync();
+  if (!is_fault(*fault)) return;
+  if (task.thread() == 0) dispatch_detail::describe_fault(task);
+  task.sync();
 }
 #endif
 
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
                                                              const Environment& environment) {
   const Task task(block);
   begin_task(task, block, node, environment, nullptr);
-  if (block.thread == 0) tensor::begin_ring(task, tile);
-  tensor::meet();
-  if (static_cast<Product>(node.matrix.product) == Product::tensor)
-    multiply_tile_tensor_90a(task);
-  else
-    multiply_tile_f32_90a(task, tile);
-  task.sync();
+  multiply_copied(task, tile);
 }
+#endif
+#ifdef TREK_SM90A
 TREK_UNIT void bring_copied(uint32_t lane) { tensor::bring_tile(lane); }
 #endif
 

@@ -23,13 +23,15 @@ TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first,
                             const Environment& environment, Fault* fault);
 TREK_UNIT_CALL void describe(const Block& block);
 
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
 // execute() of a tile of a product whose operands have tensor maps, which cannot trap: the one that
 // bring_copied() brings meanwhile. It must not be called but be in line (matrix_tensor_90a.h).
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
                                                              const Environment& environment);
-// Brings the operands of that tile; by all lanes of a warp that is none of the block's, to which memory that other
+#endif
+#ifdef TREK_SM90A
+// Brings the operands of such a tile; by all lanes of a warp that is none of the block's, to which memory that other
 // blocks wrote must be visible.
 TREK_UNIT void bring_copied(uint32_t lane);
 #endif

@@ -21,15 +21,9 @@ using semantics::kDotSegment;
 // Outputs of a thread, in each direction, by accumulator.
 template <typename A>
 inline constexpr uint32_t kOutputs = 2;
-#ifdef TREK_SPECIALISED  // the vectors of a processor
-template <>
-inline constexpr uint32_t kOutputs<float> = 8;
-inline constexpr uint32_t kMostDown = 1;  // threads, in each direction
-#else
 template <>
 inline constexpr uint32_t kOutputs<float> = 4;
-inline constexpr uint32_t kMostDown = 16;
-#endif
+inline constexpr uint32_t kMostDown = 16;  // threads, in each direction
 // From the elements of one k to those of the next; the rest keeps threads out of each other's banks.
 template <typename A>
 inline constexpr uint32_t kLineStep = kMostDown * kOutputs<A> + 4;

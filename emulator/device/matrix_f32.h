@@ -75,11 +75,13 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
 }
 
 // Copies the node's cut to kCut, 16 bytes a thread.
-TREK_TILE void keep_cut(const Task& task, uint32_t thread) {
+TREK_TILE void keep_cut([[maybe_unused]] const Task& task, [[maybe_unused]] uint32_t thread) {
+#ifndef TREK_SPECIALISED
   static_assert(sizeof(Cut) % 16 == 0 && kCut % 16 == 0);
   if (thread < sizeof(Cut) / 16)
     task.shared<Float4>(kCut)[thread] =
         reinterpret_cast<const Float4*>(&task.node().matrix.cut)[thread];
+#endif
 }
 
 // A part of a product without k, to kValues.

@@ -68,7 +68,11 @@ struct alignas(16) Part {
 };
 static_assert(sizeof(Part) <= kPartBytes);
 TREK_TILE const Part& part_of(const Task& task) { return *task.shared<const Part>(kPart); }
+#ifdef TREK_SPECIALISED  // known to the code
+TREK_TILE const Cut& kept_cut(const Task& task) { return task.node().matrix.cut; }
+#else
 TREK_TILE const Cut& kept_cut(const Task& task) { return *task.shared<const Cut>(kCut); }
+#endif
 
 // What stands behind the last k: 0 on the right, -0 on the left.
 alignas(16) TREK_ON_DEVICE static const float kBehind[8] = {0, 0, 0, 0, -0.0f, -0.0f, -0.0f, -0.0f};

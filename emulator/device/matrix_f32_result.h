@@ -30,8 +30,8 @@ TREK_TILE void load_beside(const Task& task, const Outputs& at, Float4 (&beside)
     if (tail.beside == CutTail::scalar) {
       beside[s] = as_float(static_cast<uint32_t>(task.scalar(tail.scalar_index)));
     } else if (tail.beside == CutTail::operand) {
-      const auto* from = reinterpret_cast<const float*>(task.context().arena + tail.offset) +
-                         at.row * tail.row + at.column * tail.column;
+      const auto* from = reinterpret_cast<const float*>(task.at(tail.offset)) + at.row * tail.row +
+                         at.column * tail.column;
       if (tail.column == 0) {
         beside[s] = *from;
       } else if (at.in_line() && (reinterpret_cast<uint64_t>(from) & 15) == 0) {

@@ -96,7 +96,7 @@ TREK_TILE void begin_ring(const Task& task, int64_t number) {
   const bool by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;
   const uint32_t readers = by_tensor_cores ? 2 : kBlockThreads / 32;  // warpgroups, or warps
   auto& brought = *task.shared<Brought>(Ring90::kBroughtAt);
-  brought.maps = reinterpret_cast<const TensorMap*>(task.context().arena + node.scratch);
+  brought.maps = reinterpret_cast<const TensorMap*>(task.at(node.scratch));
   brought.batch = tile.batch;
   brought.left_matrix = static_cast<uint32_t>(place_of(node, of.a_batch, tile.batch));
   brought.right_matrix = static_cast<uint32_t>(place_of(node, of.b_batch, tile.batch));

@@ -33,6 +33,7 @@ inline constexpr uint32_t kAddends = 8;  // sums that it reads before it adds
 
 // A task: the node, and where its tile lies.
 struct Work {
+  const Task& task;
   const Node& node;
   std::byte* arena;
   const std::byte* left;   // the first row
@@ -43,6 +44,14 @@ struct Work {
 
   TREK_ON_DEVICE const Matrix& matrix() const { return node.matrix; }
   TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin; }
+  // Where an operand lies. The resident kernel has no context here yet.
+  TREK_TILE_MEMBER std::byte* memory(const Operand& operand) const {
+#ifdef TREK_SPECIALISED
+    return task.memory(operand);
+#else
+    return arena + operand.offset;
+#endif
+  }
   TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
 };
 
@@ -336,7 +345,7 @@ TREK_TILE void load_tail(const Task& task, const Work& work, const Output& outpu
     if (!is_operand(step)) continue;
     const Operand& from = work.node.operand(step.index);
     const auto type = static_cast<DType>(from.dtype);
-    const std::byte* at = work.arena + from.offset;
+    const std::byte* at = work.memory(from);
     const int64_t place = beside_of(step, output);
     if (type == DType::f32)
       copy<4>(task, beside_at(task, s), at + 4 * place);
@@ -345,7 +354,7 @@ TREK_TILE void load_tail(const Task& task, const Work& work, const Output& outpu
   }
 }
 TREK_TILE uint32_t load_one(const Work& work, const Operand& from, int64_t place) {
-  return load32(work.arena + from.offset, static_cast<DType>(from.dtype), place);
+  return load32(work.memory(from), static_cast<DType>(from.dtype), place);
 }
 TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& output, float value) {
   const bool loaded = is_alone(task, work);
@@ -405,7 +414,7 @@ TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint
     const Output output = output_of(work, columns, ahead, i);
     if (work.in_registers()) {
       const Operand& to = work.node.result(0);
-      store32(work.arena + to.offset, static_cast<DType>(to.dtype), output.element,
+      store32(work.memory(to), static_cast<DType>(to.dtype), output.element,
               bits_of(apply_tail(task, work, output, total)));
     } else {
       if (!is_alone(task, work)) load_delivery(task, output.element);
@@ -472,14 +481,13 @@ TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t ti
   const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
   const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
   const int64_t column = (tile - batch * of.across) * of.tile_columns;
-  const thin::Work work = {
-      node,
-      arena,
-      arena + left.offset + place(of.a_batch) * of.a_matrix * bytes,
-      arena + right.offset + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes,
-      batch * of.m * of.n + column,
-      static_cast<uint32_t>(column),
-      static_cast<uint32_t>(of.n - column < of.tile_columns ? of.n - column : of.tile_columns)};
+  thin::Work work = {task, node, arena, nullptr, nullptr, batch * of.m * of.n + column,
+                     static_cast<uint32_t>(column),
+                     static_cast<uint32_t>(of.n - column < of.tile_columns ? of.n - column
+                                                                           : of.tile_columns)};
+  work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
+  work.right =
+      work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;
   if (type == DType::f32)
     thin::multiply_tile<DType::f32>(task, work, ready);
   else if (type == DType::bf16)

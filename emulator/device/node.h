@@ -99,6 +99,7 @@ struct Scalar {
     constant,  // value: the number in register form (element.h), as `to` already
     memory,    // value: offset in the arena
     counter,   // value: index into Environment::counters
+    listed,  // value: index in the list of addresses that code made for a node has, of two words (TREK_SPECIALISED)
   };
   int64_t value;
   uint8_t kind;

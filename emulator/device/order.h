@@ -123,7 +123,7 @@ TREK_UNIT_CALL void make_room(Task task, int64_t first, uint32_t n, Items& items
     const int64_t per_block = order.tile == 0 ? 1 : (order.block + order.tile - 1) / order.tile;
     const int64_t index =
         order.tile == 0 ? 0 : first / order.block * per_block + first % order.block / order.tile;
-    at = task.context().arena + task.node().scratch + index * task.node().scratch_bytes;
+    at = task.at(task.node().scratch) + index * task.node().scratch_bytes;
   }
   items.keys = reinterpret_cast<uint64_t*>(at);
   spare.keys = items.keys + n;

@@ -10,10 +10,11 @@
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
 
-#define TREK_PROGRAM(N)                                                                \
-  uint64_t trek_program_##N(std::byte* arena, const uint64_t* scalars, int64_t* fault, \
-                            int64_t first, int64_t ahead, uint64_t main);              \
-  int64_t trek_together_##N();
+#define TREK_PROGRAM(N)                                                                            \
+  TREK_ON_DEVICE uint64_t trek_program_##N(std::byte* arena, const uint32_t* addresses,            \
+                                           const uint64_t* scalars, int64_t* fault, int64_t first, \
+                                           int64_t ahead, uint64_t main);                          \
+  TREK_ON_DEVICE int64_t trek_together_##N();
 extern "C" {
 TREK_PROGRAM(0)
 TREK_PROGRAM(1)
@@ -37,17 +38,17 @@ TREK_UNIT const Program& program_of(const Node& node, uint32_t which) {
 // The element `first + ahead`, in register form; narrow programs look at the lower half of `main`.
 TREK_UNIT uint64_t value_of(const Task& task, uint32_t which, int64_t first, int64_t ahead,
                             uint64_t main) {
-  std::byte* arena = task.context().arena;
+  const Context& in = task.context();
   int64_t* fault = &task.fault().element;
   switch (which) {
     case 0:
-      return trek_program_0(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_0(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
     case 1:
-      return trek_program_1(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_1(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
     case 2:
-      return trek_program_2(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_2(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
     default:
-      return trek_program_3(arena, task.scalars(), fault, first, ahead, main);
+      return trek_program_3(in.arena, in.addresses, task.scalars(), fault, first, ahead, main);
   }
 }
 TREK_UNIT int64_t together(uint32_t which) {
@@ -62,6 +63,59 @@ TREK_UNIT int64_t together(uint32_t which) {
       return trek_together_3();
   }
 }
+
+#ifdef __CUDA__
+
+// The value at position p goes to where results go.
+template <typename Word>
+TREK_UNIT void give(const Task& task, uint32_t out, Aliased<Word>* word, int64_t element,
+                    uint64_t bits) {
+  if (out == kToShared) {
+    *word = static_cast<Word>(bits);
+    return;
+  }
+  const Operand& to = task.node().result(out);
+  store64(task.memory(to), static_cast<DType>(to.dtype), element, bits);
+}
+
+// A thread takes four neighbouring positions where they may be four elements in line, whose loads and stores then
+// become one each, else one.
+template <typename Word>
+TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& where,
+                             uint32_t count, uint32_t at, uint32_t out) {
+  constexpr uint32_t kFour = 4;
+  const Node& node = task.node();
+  const Program& program = program_of(node, which);
+  auto* words = task.shared<Aliased<Word>>(at);
+  const int64_t most = together(which);
+  // Steps that take long are for as many threads as there are.
+  const bool fours = program.slow == 0 && program.narrow != 0 &&
+                     (most == INT64_MAX || most % kFour == 0) && rows_of_fours(node, where);
+  const uint32_t each = fours ? kFour : 1;
+  for (uint32_t p = each * task.thread(); p < count; p += each * task.threads()) {
+    int64_t element = element_at(node, where, p);
+    if (fours && element % kFour == 0 && p + kFour <= count) {
+      // A multiple of four: said in a way that the compiler does not take for what it knew and forgot.
+      int64_t fourth = element / kFour;
+      asm("" : "+l"(fourth));
+      element = fourth * kFour;
+      uint64_t bits[kFour];
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kFour; ++e)
+        bits[e] = value_of(task, which, element, e, words[p + e]);
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kFour; ++e)
+        give<Word>(task, out, words + p + e, element + e, bits[e]);
+      continue;
+    }
+    for (uint32_t q = p; q < p + each && q < count; ++q) {
+      if (q > p) element = element_at(node, where, q);
+      give<Word>(task, out, words + q, element, value_of(task, which, element, 0, words[q]));
+    }
+  }
+}
+
+#else
 
 // Elements first ... first + count - 1, whose main values and, for kToShared, results are `width` bytes each
 // from `at` on.
@@ -107,6 +161,8 @@ TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& 
                      line + column * sizeof(Word), out);
   }
 }
+
+#endif
 
 }  // namespace program_detail
 

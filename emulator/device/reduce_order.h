@@ -84,6 +84,73 @@ TREK_UNIT C term_of(const Task& task, const Staged<C>& x, Term term, uint32_t i,
   return value;
 }
 
+#if defined(TREK_SPECIALISED) && !defined(__CUDA__)
+// One thread with vectors: it has all partials of a tile at once, or those of some neighbouring lines.
+template <typename C>
+TREK_UNIT C fold(C (&sums)[kPartials], uint32_t length, Joining how) {
+  for (uint32_t half = kPartials / 2; half > 0; half /= 2)
+    for (uint32_t j = 0; j < half && j + half < length; ++j)
+      sums[j] = join(how, sums[j], sums[j + half]);
+  return sums[0];
+}
+template <typename C>
+TREK_UNIT void reduce_along(const Task& task, const Pairs& pairs, const Staged<C>& x, Term term,
+                            Joining how, C* partials) {
+  for (uint32_t q = 0; q < pairs.count(); ++q) {
+    const uint32_t line = q / pairs.tiles;
+    const uint32_t tile = q - line * pairs.tiles;
+    const uint32_t length = pairs.length(tile);
+    const uint32_t at = line * pairs.line_step + tile * kReductionTile;
+    C sums[kPartials];
+    for (uint32_t j = 0; j < kPartials && j < length; ++j)
+      sums[j] = term_of(task, x, term, at + j, line);
+    uint32_t i = kPartials;
+    for (; i + kPartials <= length; i += kPartials)
+      for (uint32_t j = 0; j < kPartials; ++j)
+        sums[j] = join(how, sums[j], term_of(task, x, term, at + i + j, line));
+    for (uint32_t j = 0; i + j < length; ++j)
+      sums[j] = join(how, sums[j], term_of(task, x, term, at + i + j, line));
+    partials[kPartials * q] = fold(sums, length, how);
+  }
+}
+template <typename C>
+TREK_UNIT void reduce_across(const Task& task, const Pairs& pairs, const Staged<C>& x, Term term,
+                             Joining how, C* partials) {
+  constexpr uint32_t kLines = 16;
+  for (uint32_t tile = 0; tile < pairs.tiles; ++tile)
+    for (uint32_t first = 0; first < pairs.lines; first += kLines) {
+      const uint32_t n = pairs.lines - first < kLines ? pairs.lines - first : kLines;
+      const uint32_t length = pairs.length(tile);
+      const uint32_t begin = first * pairs.line_step + tile * kReductionTile * pairs.element_step;
+      C sums[kPartials][kLines];
+      for (uint32_t i = 0; i < length; ++i) {
+        C* sum = sums[i % kPartials];
+        const uint32_t at = begin + i * pairs.element_step;
+        if (i < kPartials)
+          for (uint32_t l = 0; l < n; ++l)
+            sum[l] = term_of(task, x, term, at + l * pairs.line_step, first + l);
+        else
+          for (uint32_t l = 0; l < n; ++l)
+            sum[l] = join(how, sum[l], term_of(task, x, term, at + l * pairs.line_step, first + l));
+      }
+      for (uint32_t half = kPartials / 2; half > 0; half /= 2)
+        for (uint32_t j = 0; j < half && j + half < length; ++j)
+          for (uint32_t l = 0; l < n; ++l) sums[j][l] = join(how, sums[j][l], sums[j + half][l]);
+      for (uint32_t l = 0; l < n; ++l)
+        partials[kPartials * ((first + l) * pairs.tiles + tile)] = sums[0][l];
+    }
+}
+// Reduces every pair: its result is number 32 q at `to`.
+template <typename C>
+TREK_UNIT void reduce_pairs(Task task, Pairs pairs, Staged<C> x, Term term, Joining how,
+                            uint32_t to) {
+  C* partials = task.shared<C>(to);
+  if (pairs.element_step == 1)
+    reduce_along(task, pairs, x, term, how, partials);
+  else
+    reduce_across(task, pairs, x, term, how, partials);
+}
+#else
 // Reduces every pair: its result is number 32 q at `to`. A sync at the end.
 template <typename C>
 TREK_UNIT_CALL void reduce_pairs(Task task, Pairs pairs, Staged<C> x, Term term, Joining how,
@@ -117,6 +184,8 @@ TREK_UNIT_CALL void reduce_pairs(Task task, Pairs pairs, Staged<C> x, Term term,
     task.sync();
   }
 }
+
+#endif
 
 // The levels above tiles of tiles: what semantics::Ordered does, in shared memory, by one thread.
 template <typename C>

@@ -28,14 +28,27 @@ static_assert(kMaxScalars * 8 <= shared_at::kContext);
 static_assert(kNarrowSlots * kNarrowElements * 4 * kMaxBlockThreads <= 24 * 1024);
 static_assert(kWideSlots * 8 * kMaxBlockThreads <= kSlotBytes);
 
+#ifdef TREK_SPECIALISED
+// Code is made for all nodes that differ in addresses alone, so these are a list of their own: numbers of 256 bytes of
+// the arena. In the place of an offset its descriptor has 256 * (the address's number) + (the offset's lower 8 bits).
+TREK_UNIT std::byte* address_of(std::byte* arena, const uint32_t* addresses, int64_t offset) {
+  return arena + (uint64_t{addresses[offset >> 8]} << 8) + (offset & 0xFF);
+}
+#endif
+
 // What is the same for all threads of a task.
 struct Context {
   const Node* node;
   std::byte* arena;
   uint64_t seed;
   Fault* fault;
+#ifdef TREK_SPECIALISED
+  const uint32_t* addresses;
+#endif
 };
+#ifndef TREK_SPECIALISED
 static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kKept);
+#endif
 
 #ifdef __CUDA__
 // The memory that units share is the first of the block's dynamic shared memory, and their threads are the
@@ -46,8 +59,17 @@ extern __attribute__((shared, aligned(128))) std::byte memory_of_units[];
 // A task: what all its functions get.
 class Task {
  public:
-#ifdef __CUDA__
+#ifdef TREK_SPECIALISED
+  // Code for one node: its context and scalars are not in the shared memory.
+  TREK_ON_DEVICE Task(const Context& context, std::byte* shared, const uint64_t* scalars)
+      : context_(context), shared_(shared), scalars_(scalars) {}
+  TREK_ON_DEVICE const Context& context() const { return context_; }
+  TREK_ON_DEVICE const uint64_t* scalars() const { return scalars_; }
+  TREK_ON_DEVICE uint64_t scalar(uint32_t i) const { return scalars_[i]; }
+#elif defined(__CUDA__)
   TREK_ON_DEVICE explicit Task(const Block& /*block*/) {}
+#endif
+#ifdef __CUDA__
   TREK_ON_DEVICE uint32_t thread() const {
     return static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x());
   }
@@ -58,10 +80,7 @@ class Task {
   TREK_ON_DEVICE T* shared(uint32_t at) const {
     return reinterpret_cast<T*>(memory_of_units + at);
   }
-#elif defined(TREK_SPECIALISED)
-  // Code for one node: a block of one thread, whose context and scalars are not in the shared memory.
-  Task(const Context& context, std::byte* shared, const uint64_t* scalars)
-      : context_(context), shared_(shared), scalars_(scalars) {}
+#elif defined(TREK_SPECIALISED)  // a block of one thread
   uint32_t thread() const { return 0; }
   uint32_t threads() const { return 1; }
   void sync() const {}
@@ -69,9 +88,6 @@ class Task {
   T* shared(uint32_t at) const {
     return reinterpret_cast<T*>(shared_ + at);
   }
-  const Context& context() const { return context_; }
-  const uint64_t* scalars() const { return scalars_; }
-  uint64_t scalar(uint32_t i) const { return scalars_[i]; }
 #else
   explicit Task(const Block& block) : block_(block) {}
   uint32_t thread() const { return block_.thread; }
@@ -93,19 +109,28 @@ class Task {
   TREK_ON_DEVICE Fault& fault() const { return *context().fault; }
   // Attribute `i` of the node's, in the order that its unit states.
   TREK_ON_DEVICE uint64_t attribute(uint32_t i) const { return scalar(node().first_scalar + i); }
+  // What lies at an offset of the descriptor's.
+#ifdef TREK_SPECIALISED
+  TREK_ON_DEVICE std::byte* at(int64_t offset) const {
+    return address_of(context_.arena, context_.addresses, offset);
+  }
+  TREK_ON_DEVICE std::byte* memory(const Operand& operand) const { return at(operand.offset); }
+#else
+  TREK_ON_DEVICE std::byte* at(int64_t offset) const { return context().arena + offset; }
   TREK_ON_DEVICE std::byte* memory(const Operand& operand) const {
     return in_device_memory(context().arena) + operand.offset;
   }
+#endif
   // Notes a fault of the node's instruction at an element; the lowest holds.
   TREK_ON_DEVICE void fail(int64_t element) const { lower_to(&fault().element, element); }
   TREK_ON_DEVICE bool failed() const { return is_fault(fault()); }
 
-#ifndef __CUDA__
+#if defined(TREK_SPECIALISED) || !defined(__CUDA__)
  private:
 #endif
 #ifdef TREK_SPECIALISED
   Context context_;
-  std::byte* shared_;
+  [[maybe_unused]] std::byte* shared_;  // of a host
   const uint64_t* scalars_;
 #elif !defined(__CUDA__)
   Block block_;

@@ -121,7 +121,7 @@ TREK_UNIT_CALL void finish_rows(Task task, const Group& part) {
   const C* sums = task.shared<C>(reduce_at::kOther);
   const auto reduction = static_cast<LossReduction>(node.flag);
   // Losses wait in the arena, because their reduction needs the room that rows need.
-  auto* losses = reinterpret_cast<C*>(task.context().arena + node.scratch);
+  auto* losses = reinterpret_cast<C*>(task.at(node.scratch));
   for (uint32_t i = task.thread(); i < part.size(); i += task.threads()) {
     const uint32_t l = i / part.n;
     const int64_t row = part.first + l;
@@ -150,7 +150,7 @@ TREK_UNIT bool gives_rows(const Node& node) {
 // The losses of rows first ... end - 1 as they are, or all of them reduced.
 template <typename C>
 TREK_UNIT_CALL void finish_loss(Task task, int64_t first, int64_t end) {
-  const auto* losses = reinterpret_cast<const C*>(task.context().arena + task.node().scratch);
+  const auto* losses = reinterpret_cast<const C*>(task.at(task.node().scratch));
   const auto reduction = static_cast<LossReduction>(task.node().flag);
   std::byte* out = task.memory(task.node().result(0));
   const int64_t rows = task.node().lines.lines;
@@ -211,9 +211,9 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   if constexpr (sizeof(C) == 4)
     if (task.node().lines.short_rows != 0) {
       const Node& node = task.node();
-      rows::cross_entropy(
-          task, begin, rows, reinterpret_cast<float*>(task.context().arena + node.scratch),
-          wants_gradient(node), static_cast<LossReduction>(node.flag) == LossReduction::mean);
+      rows::cross_entropy(task, begin, rows, reinterpret_cast<float*>(task.at(node.scratch)),
+                          wants_gradient(node),
+                          static_cast<LossReduction>(node.flag) == LossReduction::mean);
       task.sync();
       return finish_loss<C>(task, begin, rows);
     }

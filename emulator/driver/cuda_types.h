@@ -14,6 +14,7 @@ using CuDevicePointer = uint64_t;  // an address on the device
 using CuContext = struct CuContextOpaque*;
 using CuStream = struct CuStreamOpaque*;
 using CuEvent = struct CuEventOpaque*;
+using CuLinkState = struct CuLinkStateOpaque*;
 using CuModule = struct CuModuleOpaque*;
 using CuFunction = struct CuFunctionOpaque*;
 using CuGraph = struct CuGraphOpaque*;
@@ -48,6 +49,10 @@ enum class FunctionAttribute : int {
 enum class JitOption : int {
   error_log_buffer = 5,
   error_log_buffer_size = 6,
+};
+
+enum class JitInput : int {
+  ptx = 1,
 };
 
 enum class LaunchAttributeId : int {

@@ -21,31 +21,42 @@ LaunchAttribute flag_attribute(LaunchAttributeId id) {
   return attribute;
 }
 
-std::string without_trailing_newlines(const std::string& text) {
-  return text.substr(0, text.find_last_not_of("\n ") + 1);
-}
+// Where the driver's compiler says what is wrong, as options of a call.
+class CompilerLog {
+ public:
+  CompilerLog() = default;
+  CompilerLog(const CompilerLog&) = delete;
+  CompilerLog& operator=(const CompilerLog&) = delete;
+  unsigned count() const { return static_cast<unsigned>(options_.size()); }
+  JitOption* options() { return options_.data(); }
+  void** values() { return values_.data(); }
+  Error added_to(Error error) const {
+    const std::string text(log_.c_str());  // the compiler wrote a C string
+    const std::string words = text.substr(0, text.find_last_not_of("\n ") + 1);
+    if (!words.empty()) error.detail += "\n" + words;
+    return error;
+  }
+
+ private:
+  std::string log_ = std::string(kLogBytes, '\0');
+  std::array<JitOption, 2> options_ = {JitOption::error_log_buffer,
+                                       JitOption::error_log_buffer_size};
+  // The API takes numbers as pointers.
+  std::array<void*, 2> values_ = {log_.data(), reinterpret_cast<void*>(kLogBytes - 1)};
+};
 
 }  // namespace
 
 Result<Module> Module::load(const Context& context, std::string_view name, std::string_view image) {
   const CudaApi& api = context.api();
   const std::string text(image);  // PTX must end with a zero byte
-  std::string log(kLogBytes, '\0');
-  JitOption options[] = {JitOption::error_log_buffer, JitOption::error_log_buffer_size};
-  // The API takes numbers as pointers.
-  void* log_size = reinterpret_cast<void*>(log.size() - 1);
-  void* values[] = {log.data(), log_size};
+  CompilerLog log;
   CuModule handle = nullptr;
-  const CuResult result = api.module_load_data(&handle, text.data(), 2, options, values);
+  const CuResult result =
+      api.module_load_data(&handle, text.data(), log.count(), log.options(), log.values());
   Status status = api.check(
       result, fmt::format("loading module {} on device {}", name, context.device().ordinal));
-  if (!status) {
-    Error error = status.error();
-    log.resize(log.find('\0'));  // the compiler wrote a C string
-    log = without_trailing_newlines(log);
-    if (!log.empty()) error.detail += "\n" + log;
-    return error;
-  }
+  if (!status) return log.added_to(status.error());
   Module module;
   module.handle_ = {context, handle};
   module.api_ = context.shared_api();
@@ -65,6 +76,29 @@ Result<Module> Module::load(const Context& context, const FatBinary& binary) {
     break;
   }
   return module;
+}
+
+Result<std::string> assemble(const Context& context, std::string_view name, std::string_view ptx) {
+  const CudaApi& api = context.api();
+  std::string text(ptx);  // PTX must end with a zero byte
+  const std::string what(name);
+  CompilerLog log;  // for as long as the linker lives
+  Owned<CuLinkState, &CudaApi::link_destroy> linker;
+  CuLinkState state = nullptr;
+  CuResult result = api.link_create(log.count(), log.options(), log.values(), &state);
+  void* cubin = nullptr;
+  size_t bytes = 0;
+  if (result == kCudaSuccess) {
+    linker = {context, state};
+    result = api.link_add_data(state, JitInput::ptx, text.data(), text.size() + 1, what.c_str(), 0,
+                               nullptr, nullptr);
+  }
+  if (result == kCudaSuccess) result = api.link_complete(state, &cubin, &bytes);
+  Status status =
+      api.check(result, fmt::format("assembling {} for device {}", name, context.device().ordinal));
+  if (!status) return log.added_to(status.error());
+  return std::string(static_cast<const char*>(cubin),
+                     bytes);  // the linker's own until it is destroyed
 }
 
 Result<Kernel> Module::kernel(const std::string& name) const {

@@ -81,4 +81,8 @@ class Module {
   const Image* image_ = nullptr;
 };
 
+// What the driver's compiler makes of PTX for the context's device: a cubin. `name` is what errors call it; the
+// compiler's log is part of them.
+Result<std::string> assemble(const Context& context, std::string_view name, std::string_view ptx);
+
 }  // namespace trek::driver

@@ -25,6 +25,12 @@ struct Request {
   std::string source;                 // lines of the program, for people who read the code
 };
 
+// A function of the process that code may call.
+struct Outside {
+  const char* name;
+  void* address;
+};
+
 // What cannot be compiled, and why.
 struct Refusal {
   size_t request = 0;
@@ -44,8 +50,9 @@ class Compiler {
   // "LLVM 19.1.7 for sapphirerapids", in one line.
   virtual std::string description() const = 0;
   // Compiles on `threads` threads of its own, this one among them. Any module that LLVM's verifier or its
-  // code generator rejects is a refusal.
+  // code generator rejects is a refusal. The code may call `outside`, the same ones each time.
   virtual std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
+                                                               std::span<const Outside> outside,
                                                                int threads) const = 0;
   // The code of each request as text, one after the other, those that share a function once.
   virtual std::variant<std::string, Refusal> print(std::span<const Request> requests,

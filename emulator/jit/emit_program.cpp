@@ -8,6 +8,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include "emulator/device/element.h"
+#include "emulator/jit/separate.h"
 
 namespace trek::jit {
 namespace {
@@ -55,16 +56,18 @@ class ProgramEmitter {
     auto* word = builder_.getInt64Ty();
     llvm::Function* function =
         define("trek_program_" + number_,
-               llvm::FunctionType::get(word, {pointer, pointer, pointer, word, word, word}, false));
-    constexpr std::array<const char*, 6> kNames = {"arena", "scalars", "fault",
-                                                   "first", "ahead",   "main"};
+               llvm::FunctionType::get(word, {pointer, pointer, pointer, pointer, word, word, word},
+                                       false));
+    constexpr std::array<const char*, 7> kNames = {"arena", "addresses", "scalars", "fault",
+                                                   "first", "ahead",     "main"};
     for (unsigned i = 0; i < kNames.size(); ++i) function->getArg(i)->setName(kNames.at(i));
     arena_ = function->getArg(0);
-    scalars_ = function->getArg(1);
-    fault_ = function->getArg(2);
-    first_ = function->getArg(3);
-    ahead_ = function->getArg(4);
-    main_ = function->getArg(5);
+    addresses_ = function->getArg(1);
+    scalars_ = function->getArg(2);
+    fault_ = function->getArg(3);
+    first_ = function->getArg(4);
+    ahead_ = function->getArg(5);
+    main_ = function->getArg(6);
     slots_.resize(UINT8_MAX + 1);
     if (program_.narrow != 0)
       for (uint32_t l = 0; l < program_.loads; ++l) {
@@ -113,7 +116,13 @@ class ProgramEmitter {
 
   Value* operand(uint32_t index) {
     const Operand& from = node_.operand(index);
-    auto* at = builder_.CreatePtrAdd(arena_, number(from.offset));
+    Value* block =
+        builder_.CreateLoad(builder_.getInt32Ty(),
+                            builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), addresses_,
+                                                                Separated::index_of(from.offset)));
+    Value* begin = builder_.CreatePtrAdd(
+        arena_, builder_.CreateShl(builder_.CreateZExt(block, builder_.getInt64Ty()), 8));
+    Value* at = builder_.CreatePtrAdd(begin, number(Separated::behind(from.offset)));
     auto load = module_.getOrInsertFunction(
         "trek_load",
         llvm::FunctionType::get(builder_.getInt64Ty(),
@@ -172,6 +181,7 @@ class ProgramEmitter {
   std::string number_;
   llvm::IRBuilder<> builder_;
   Value* arena_ = nullptr;
+  Value* addresses_ = nullptr;
   Value* scalars_ = nullptr;
   Value* fault_ = nullptr;
   Value* first_ = nullptr;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -13,11 +12,11 @@
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
-#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
 #include "emulator/jit/compiler.h"
+#include "emulator/jit/guard.h"
 #include "emulator/jit/optimise.h"
 #include "emulator/jit/specialise.h"
 
@@ -30,35 +29,6 @@ namespace trek::jit {
 namespace {
 
 using Object = llvm::SmallVector<char, 0>;
-
-// LLVM ends the process where its code generator meets what it does not know. Here such an error goes back to
-// where the compilation began; what it had allocated is lost.
-thread_local std::jmp_buf* recovery = nullptr;
-thread_local std::string* recovered_from = nullptr;
-
-void on_fatal_error(void*, const char* reason, bool) {
-  if (recovery == nullptr) return;
-  *recovered_from = reason;
-  std::longjmp(*recovery, 1);  // NOLINT(cert-err52-cpp): LLVM is built to throw nothing
-}
-
-// Calls body(), which gives an llvm::Error; the text of what went wrong, or nothing.
-template <typename Body>
-std::string guarded(const Body& body) {
-  std::string fatal;
-  std::jmp_buf place;
-  recovered_from = &fatal;
-  recovery = &place;
-  std::string text;
-  if (setjmp(place) == 0) {  // NOLINT(cert-err52-cpp)
-    if (llvm::Error error = body()) text = llvm::toString(std::move(error));
-  } else {
-    text = "LLVM: " + fatal;
-  }
-  recovery = nullptr;
-  recovered_from = nullptr;
-  return text;
-}
 
 llvm::StringRef bitcode() {
   return {trek_jit_units, static_cast<size_t>(trek_jit_units_end - trek_jit_units)};
@@ -115,8 +85,8 @@ std::vector<size_t> distinct(std::span<const Request> requests) {
   return first;
 }
 
-// What generated code may call besides itself.
-llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit) {
+// What generated code may call besides itself and `more`.
+llvm::orc::SymbolMap callable(llvm::orc::LLJIT& jit, std::span<const Outside> more) {
   using Fma = double (*)(double, double, double);
   using Fmaf = float (*)(float, float, float);
   llvm::orc::SymbolMap symbols;
@@ -124,6 +94,7 @@ llvm::orc::SymbolMap outside(llvm::orc::LLJIT& jit) {
     symbols[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
                                           llvm::JITSymbolFlags::Exported};
   };
+  for (const Outside& function : more) add(function.name, function.address);
   add("memcpy", &std::memcpy);
   add("memmove", &std::memmove);
   add("memset", &std::memset);
@@ -139,6 +110,7 @@ class HostCompiler : public Compiler {
   }
 
   std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
+                                                       std::span<const Outside> outside,
                                                        int threads) const override {
     std::vector<size_t> wanted;
     std::map<std::string_view, Function> made;
@@ -154,7 +126,7 @@ class HostCompiler : public Compiler {
     if (!refusal.why.empty()) return refusal;
     refusal.why = guarded([&]() -> llvm::Error {
       if (objects.empty()) return llvm::Error::success();
-      auto linked = link(objects);
+      auto linked = link(objects, outside);
       if (!linked) return linked.takeError();
       for (const size_t i : wanted) {
         auto address = (*linked)->jit->lookup(name_of(i));
@@ -274,14 +246,15 @@ class HostCompiler : public Compiler {
     return refusal;
   }
 
-  static llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects) {
+  static llvm::Expected<std::shared_ptr<Linked>> link(std::span<Object> objects,
+                                                      std::span<const Outside> outside) {
     auto jit = llvm::orc::LLJITBuilder()
                    .setLinkProcessSymbolsByDefault(false)
                    .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
                    .create();
     if (!jit) return jit.takeError();
     llvm::orc::JITDylib& library = (*jit)->getMainJITDylib();
-    if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(outside(**jit))))
+    if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(callable(**jit, outside))))
       return error;
     for (const Object& object : objects) {
       auto buffer = llvm::MemoryBuffer::getMemBufferCopy({object.data(), object.size()});
@@ -324,7 +297,7 @@ extern "C" __attribute__((visibility("default"))) trek::jit::Compiler* trek_jit_
     return nullptr;
   }
   static const bool once = [] {
-    llvm::install_fatal_error_handler(trek::jit::on_fatal_error);
+    trek::jit::guard_against_fatal_errors();
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     return true;

@@ -6,12 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "emulator/device/node.h"
+#include "emulator/device/matrix_panels.h"
+#include "emulator/jit/gpu_engine.h"
 #include "emulator/jit/library.h"
+#include "emulator/jit/products.h"
+#include "emulator/jit/requests.h"
 #include "emulator/loading.h"
 #include "emulator/plan/link.h"
 #include "emulator/resident/program.h"
-#include "isa/ops.h"
 
 namespace trek {
 namespace jit {
@@ -20,63 +22,34 @@ namespace {
 // The functions of one image, by node.
 class NodeFunctions : public resident::HostCode {
  public:
-  NodeFunctions(std::unique_ptr<Code> code, std::vector<TaskFunction> functions)
-      : code_(std::move(code)), functions_(std::move(functions)) {}
-  TaskFunction function(uint32_t node) const override { return functions_[node]; }
+  NodeFunctions(std::unique_ptr<Code> code, Wanted wanted, size_t nodes)
+      : code_(std::move(code)), wanted_(std::move(wanted)), nodes_(nodes) {
+    for (const Wanted::Use& use : wanted_.uses)
+      nodes_[use.node] = {code_->function(use.request), use.addresses.data()};
+  }
+  resident::NodeCode of(uint32_t node) const override { return nodes_[node]; }
 
  private:
   std::unique_ptr<Code> code_;
-  std::vector<TaskFunction> functions_;
+  Wanted wanted_;  // whose addresses the nodes have
+  std::vector<resident::NodeCode> nodes_;
 };
-
-// What is to be compiled of an image, and for which nodes of the plan.
-struct Wanted {
-  std::vector<Request> requests;
-  std::vector<uint32_t> nodes;
-};
-Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
-  Wanted wanted;
-  std::vector<bool> seen(plan.nodes.size());
-  for (const resident::Record& record : image.records) {
-    if (!resident::is_of_unit(record.kind)) continue;
-    if (seen[record.node]) continue;
-    seen[record.node] = true;
-    const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
-    Request request;
-    request.record = {at, reinterpret_cast<const device::Node*>(at)->bytes};
-    request.name =
-        fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
-    wanted.requests.push_back(std::move(request));
-    wanted.nodes.push_back(record.node);
-  }
-  return wanted;
-}
-
-isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal) {
-  isa::Problem found = problem(isa::ErrorCode::UnknownInstruction,
-                               "the engine jit cannot compile this: " + refusal.why);
-  if (wanted.nodes.empty()) return found;
-  const plan::Node& node = plan.nodes[wanted.nodes[refusal.request]];
-  found.place = fmt::format("function {}, instruction {} ({})", node.function, node.instruction,
-                            isa::info(node.opcode).mnemonic);
-  return found;
-}
 
 class PlanCompiler : public resident::HostCompiler {
  public:
   PlanCompiler(const Compiler& compiler, int threads) : compiler_(compiler), threads_(threads) {}
 
+  uint64_t scratch_bytes() const override { return device::kPanelBytes; }
+
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image) const override {
-    const Wanted wanted = wanted_of(plan, image);
-    auto made = compiler_.compile(wanted.requests, threads_);
+    Wanted wanted = wanted_of(plan, image);
+    auto made = compiler_.compile(wanted.requests, product_functions(), threads_);
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
-    std::vector<TaskFunction> functions(plan.nodes.size());
-    for (size_t i = 0; i < wanted.nodes.size(); ++i) functions[wanted.nodes[i]] = code->function(i);
     return std::shared_ptr<const resident::HostCode>(
-        std::make_shared<NodeFunctions>(std::move(code), std::move(functions)));
+        std::make_shared<NodeFunctions>(std::move(code), std::move(wanted), plan.nodes.size()));
   }
 
  private:
@@ -114,7 +87,8 @@ isa::Result<std::string> print_code(
   const Compiler* with = compiler(why);
   if (with == nullptr)
     return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
-  const auto machine = resident::open_host(threads_of(options));
+  const int threads = threads_of(options);
+  const auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
   plan::LinkOptions link;
   link.fast = options.numerics == NumericsMode::fast;
   auto plan = plan::link(module, resident::plan_device(*machine, available_memory()), link);
@@ -122,8 +96,8 @@ isa::Result<std::string> print_code(
   auto image = resident::encode(*plan);
   if (!image) return image.take_problems();
   Wanted wanted = wanted_of(*plan, *image);
-  for (size_t i = 0; i < wanted.nodes.size(); ++i) {
-    const plan::Node& node = plan->nodes[wanted.nodes[i]];
+  for (size_t i = 0; i < wanted.requests.size(); ++i) {
+    const plan::Node& node = plan->nodes[wanted.first[i]];
     wanted.requests[i].source = place(node.function, node.instruction);
   }
   auto text = with->print(wanted.requests, form);
@@ -136,6 +110,12 @@ isa::Result<std::string> print_code(
 EngineStatus jit_engine_status() {
   EngineStatus status;
   status.name = "jit";
+  const jit::GpuTarget target = jit::gpu_target();
+  if (target.wanted) {
+    status.available = target.why.empty();
+    status.detail = target.why.empty() ? target.description : target.why;
+    return status;
+  }
   const jit::Compiler* compiler = jit::compiler(status.detail);
   status.available = compiler != nullptr;
   if (status.available)
@@ -145,6 +125,10 @@ EngineStatus jit_engine_status() {
 }
 
 std::unique_ptr<Engine> make_jit_engine(std::string& why) {
+  if (const jit::GpuTarget target = jit::gpu_target(); target.wanted) {
+    why = target.why;
+    return why.empty() ? jit::make_gpu_engine(target) : nullptr;
+  }
   const jit::Compiler* compiler = jit::compiler(why);
   if (compiler == nullptr) return nullptr;
   return std::make_unique<jit::JitEngine>(*compiler);

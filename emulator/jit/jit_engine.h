@@ -15,9 +15,9 @@ std::unique_ptr<Engine> make_jit_engine(std::string& why);
 
 namespace jit {
 
-enum class Form : uint8_t { ir, assembly };
+enum class Form : uint8_t { ir, assembly, ptx, sass };
 
-// The code that a load would make, as text, with `place` before each function: what the program says at an
+// The code that a load makes for this computer, ir or assembly, as text, with `place` before each function: what the program says at an
 // instruction, in lines.
 isa::Result<std::string> print_code(
     const isa::Module& module, const LoadOptions& options, Form form,

@@ -2,19 +2,24 @@
 
 #include <dlfcn.h>
 
+#include "emulator/jit/products.h"
+
 namespace trek::jit {
 namespace {
 
+template <typename Made>
 struct Loaded {
-  std::unique_ptr<Compiler> compiler;
+  std::unique_ptr<Made> made;
   std::string why;
 };
 
 // Why this build has no library; empty: it has one.
 constexpr const char* kMissing = TREK_JIT_MISSING;
 
-Loaded load() {
-  Loaded loaded;
+// What the function `name` of the library gives.
+template <typename Made>
+Loaded<Made> load(const char* name) {
+  Loaded<Made> loaded;
   loaded.why = kMissing;
   if (!loaded.why.empty()) return loaded;
   // By the program's run path: lib/ beside its bin/.
@@ -23,21 +28,29 @@ Loaded load() {
     loaded.why = dlerror();
     return loaded;
   }
-  const auto make = reinterpret_cast<MakeCompiler>(dlsym(library, kMakeCompiler));
+  using Make = Made* (*)(const char* key, std::string* why);
+  const auto make = reinterpret_cast<Make>(dlsym(library, name));
   if (make == nullptr) {
-    loaded.why = std::string("libtrek_jit.so has no ") + kMakeCompiler;
+    loaded.why = std::string("libtrek_jit.so has no ") + name;
     return loaded;
   }
-  loaded.compiler.reset(make(kLibraryKey, &loaded.why));
+  loaded.made.reset(make(kLibraryKey, &loaded.why));
   return loaded;
 }
 
 }  // namespace
 
 const Compiler* compiler(std::string& why) {
-  static const Loaded loaded = load();
+  static const auto loaded = load<Compiler>(kMakeCompiler);
   why = loaded.why;
-  return loaded.compiler.get();
+  // Its products call kernels of ours.
+  return loaded.made == nullptr || !has_kernels(why) ? nullptr : loaded.made.get();
+}
+
+const GpuCompiler* gpu_compiler(std::string& why) {
+  static const auto loaded = load<GpuCompiler>(kMakeGpuCompiler);
+  why = loaded.why;
+  return loaded.made.get();
 }
 
 }  // namespace trek::jit

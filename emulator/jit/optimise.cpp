@@ -2,23 +2,32 @@
 
 #include <llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h>
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/InferAddressSpaces.h>
+#include <llvm/Transforms/Scalar/InferAlignment.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 namespace trek::jit {
 
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  for (llvm::Function& function : module) {
-    if (function.isDeclaration()) continue;
-    function.addFnAttr("target-cpu", machine.getTargetCPU());
-    function.addFnAttr("target-features", machine.getTargetFeatureString());
-  }
+namespace {
+
+// Runs the passes that add() adds.
+template <typename Add>
+void run(llvm::Module& module, llvm::TargetMachine& machine, const Add& add) {
+  const bool on_device = machine.getTargetTriple().isNVPTX();  // where a thread has no vectors
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
-  tuning.SLPVectorization = true;  // the outputs of a product
+  tuning.SLPVectorization = !on_device;  // the outputs of a product
+  tuning.LoopVectorization = !on_device;
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
@@ -26,8 +35,38 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::ModulePassManager passes;
-  passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
+  add(builder, passes);
   passes.run(module, modules);
+}
+
+}  // namespace
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    function.addFnAttr("target-cpu", machine.getTargetCPU());
+    function.addFnAttr("target-features", machine.getTargetFeatureString());
+  }
+  const bool on_device = machine.getTargetTriple().isNVPTX();
+  run(module, machine, [on_device](llvm::PassBuilder& builder, llvm::ModulePassManager& passes) {
+    // Which memory an address is of tells what it cannot alias, and how it is aligned.
+    if (on_device)
+      passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::InferAddressSpacesPass()));
+    passes.addPass(builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3));
+  });
+}
+
+void inline_always(llvm::Module& module, llvm::TargetMachine& machine) {
+  run(module, machine, [](llvm::PassBuilder&, llvm::ModulePassManager& passes) {
+    passes.addPass(llvm::AlwaysInlinerPass());
+    passes.addPass(llvm::GlobalDCEPass());
+    llvm::FunctionPassManager fold;
+    fold.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    fold.addPass(llvm::EarlyCSEPass(true));
+    fold.addPass(llvm::SimplifyCFGPass());
+    fold.addPass(llvm::InferAddressSpacesPass());
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(fold)));
+  });
 }
 
 llvm::Expected<llvm::SmallVector<char, 0>> generate(llvm::Module& module,
@@ -41,6 +80,19 @@ llvm::Expected<llvm::SmallVector<char, 0>> generate(llvm::Module& module,
                                    "this target gives no such file");
   passes.run(module);
   return code;
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> gpu_machine(llvm::StringRef level) {
+  const std::string triple = "nvptx64-nvidia-cuda";
+  std::string why;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, why);
+  if (target == nullptr) return llvm::createStringError(llvm::inconvertibleErrorCode(), why);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  // PTX 8.0, as the resident kernel has: drivers from CUDA 12.0 on take it.
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, level, "+ptx80", options, std::nullopt, std::nullopt,
+                                  llvm::CodeGenOptLevel::Aggressive));
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> host_machine() {

@@ -9,6 +9,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Triple.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
 #include "emulator/device/node.h"
@@ -39,6 +40,10 @@ llvm::StringRef unit_of(Kind kind) {
   }
 }
 
+// Address spaces of NVPTX.
+constexpr unsigned kDeviceMemory = 1;
+constexpr unsigned kBlockMemory = 3;
+
 // The node's own function: reads its scalars, calls the unit. And the descriptor.
 std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module,
                                                             const Request& request,
@@ -58,39 +63,58 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
   record->setAlignment(llvm::Align(alignof(Node)));
   record->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
 
+  constexpr unsigned kAddresses = 1;
+  constexpr unsigned kCounters = 4;
+  const bool on_device = llvm::Triple(module.getTargetTriple()).isNVPTX();
+  auto* of_arena = on_device ? builder.getPtrTy(kDeviceMemory) : pointer;
+  auto* of_block = on_device ? builder.getPtrTy(kBlockMemory) : pointer;
   auto* function = llvm::Function::Create(
       llvm::FunctionType::get(builder.getVoidTy(),
-                              {pointer, pointer, word, pointer, word, word, pointer}, false),
+                              {of_arena, pointer, of_block, word, of_block, word, word, of_block},
+                              false),
       llvm::GlobalValue::ExternalLinkage, name, module);
-  constexpr std::array<const char*, 7> kNames = {"arena", "shared", "seed", "counters",
-                                                 "first", "count",  "fault"};
+  constexpr std::array<const char*, 8> kNames = {"arena",    "addresses", "shared", "seed",
+                                                 "counters", "first",     "count",  "fault"};
   for (unsigned i = 0; i < kNames.size(); ++i) {
     llvm::Argument* argument = function->getArg(i);
     argument->setName(kNames.at(i));
-    if (argument->getType()->isPointerTy()) argument->addAttr(llvm::Attribute::NoAlias);
+    // The threads of a block share a fault.
+    if (argument->getType()->isPointerTy() && (!on_device || i == kAddresses || i == kCounters))
+      argument->addAttr(llvm::Attribute::NoAlias);
   }
+  if (on_device) function->addFnAttr(llvm::Attribute::Convergent);
   function->addParamAttr(0, llvm::Attribute::getWithAlignment(context, llvm::Align(256)));
-  function->addParamAttr(1, llvm::Attribute::getWithAlignment(context, llvm::Align(16)));
+  function->addParamAttr(2, llvm::Attribute::getWithAlignment(context, llvm::Align(16)));
   function->addFnAttr(llvm::Attribute::NoUnwind);
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
 
-  Value* arena = function->getArg(0);
+  const auto argument = [&](unsigned i) -> Value* {
+    return on_device ? builder.CreateAddrSpaceCast(function->getArg(i), pointer)
+                     : function->getArg(i);
+  };
+  Value* arena = argument(0);
+  Value* addresses = function->getArg(kAddresses);
+  Value* shared = argument(2);
+  Value* counters = argument(kCounters);
+  Value* fault = argument(7);
   Value* scalars = builder.CreateAlloca(word, builder.getInt64(node.scalars), "scalars");
   auto read = module.getOrInsertFunction(
-      "trek_scalar", llvm::FunctionType::get(word, {pointer, pointer, pointer}, false));
+      "trek_scalar", llvm::FunctionType::get(word, {pointer, pointer, pointer, pointer}, false));
   for (uint32_t i = 0; i < node.scalars; ++i) {
     const uint64_t at = node.scalars_at + i * sizeof(device::Scalar);
     Value* scalar = builder.CreateCall(
         read, {builder.CreateConstInBoundsGEP1_64(builder.getInt8Ty(), record, at), arena,
-               function->getArg(3)});
+               addresses, counters});
     builder.CreateStore(scalar, builder.CreateConstInBoundsGEP1_64(word, scalars, i));
   }
   auto call = module.getOrInsertFunction(
-      unit, llvm::FunctionType::get(builder.getVoidTy(),
-                                    {pointer, pointer, pointer, word, pointer, word, word, pointer},
-                                    false));
-  builder.CreateCall(call, {record, arena, function->getArg(1), function->getArg(2), scalars,
-                            function->getArg(4), function->getArg(5), function->getArg(6)});
+      unit, llvm::FunctionType::get(
+                builder.getVoidTy(),
+                {pointer, pointer, pointer, pointer, word, pointer, word, word, pointer}, false));
+  llvm::CallInst* unit_call =
+      builder.CreateCall(call, {record, arena, addresses, shared, function->getArg(3), scalars,
+                                function->getArg(5), function->getArg(6), fault});
+  if (on_device) unit_call->addFnAttr(llvm::Attribute::Convergent);
   builder.CreateRetVoid();
   return {function, record};
 }

@@ -4,12 +4,14 @@
 #include "emulator/device/dispatch.h"
 
 // The entry for a kind: execute() without the others.
-#define TREK_KIND(name)                                                                        \
-  extern "C" void trek_unit_##name(const trek::device::Node* node, std::byte* arena,           \
-                                   std::byte* shared, uint64_t seed, const uint64_t* scalars,  \
-                                   int64_t first, int64_t count, trek::device::Fault* fault) { \
-    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable(); \
-    trek::device::execute(*node, arena, seed, fault, shared, scalars, first, count);           \
+#define TREK_KIND(name)                                                                         \
+  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                              \
+      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,              \
+      std::byte* shared, uint64_t seed, const uint64_t* scalars, int64_t first, int64_t count,  \
+      trek::device::Fault* fault) {                                                             \
+    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable();  \
+    trek::device::execute(*node, {node, arena, seed, fault, addresses}, shared, scalars, first, \
+                          count);                                                               \
   }
 #include "emulator/jit/kinds.def"
 #undef TREK_KIND
@@ -17,20 +19,27 @@
 extern "C" {
 
 // Scalar i of a node, in register form.
-uint64_t trek_scalar(const trek::device::Scalar* scalar, const std::byte* arena,
-                     const int64_t* counters) {
-  if (scalar->kind == trek::device::Scalar::constant) return static_cast<uint64_t>(scalar->value);
-  return trek::device::changing_scalar(*scalar, arena, counters);
+TREK_ON_DEVICE uint64_t trek_scalar(const trek::device::Scalar* scalar, std::byte* arena,
+                                    const uint32_t* addresses, const int64_t* counters) {
+  using namespace trek::device;  // NOLINT(google-build-using-namespace)
+  if (scalar->kind == Scalar::constant) return static_cast<uint64_t>(scalar->value);
+  if (scalar->kind == Scalar::listed)
+    return addresses[scalar->value] | uint64_t{addresses[scalar->value + 1]} << 32;
+  if (scalar->kind == Scalar::counter) return changing_scalar(*scalar, arena, counters);
+  const auto from = static_cast<DType>(scalar->from);
+  return cast(from, static_cast<DType>(scalar->to),
+              load64(address_of(arena, addresses, scalar->value), from, 0));
 }
 
 // Element `index` of a tensor, in register form.
-uint64_t trek_load(const std::byte* at, uint8_t dtype, int64_t index) {
+TREK_ON_DEVICE uint64_t trek_load(const std::byte* at, uint8_t dtype, int64_t index) {
   return trek::device::load64(at, static_cast<trek::device::DType>(dtype), index);
 }
 
 // A step, in register form; `element` is where it traps.
-uint64_t trek_step(uint16_t opcode, uint8_t from, uint8_t to, uint64_t x, uint64_t y, uint64_t z,
-                   uint64_t p, uint64_t q, int64_t element, int64_t* fault) {
+TREK_ON_DEVICE uint64_t trek_step(uint16_t opcode, uint8_t from, uint8_t to, uint64_t x, uint64_t y,
+                                  uint64_t z, uint64_t p, uint64_t q, int64_t element,
+                                  int64_t* fault) {
   using namespace trek::device;  // NOLINT(google-build-using-namespace)
   const auto type = static_cast<DType>(from);
   if (divides_by_zero(static_cast<Opcode>(opcode), type, y)) {

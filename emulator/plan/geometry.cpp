@@ -123,7 +123,35 @@ double estimate(const Device& device, int64_t share, const MatrixTiles& tiles,
 
 }  // namespace
 
+namespace {
+
+// One tile for every processor of the share, cut so that they pack as little as may be: each packs its rows and its
+// columns. A product of little work is one task.
+MatrixTiles panel_tiles(int64_t share, const MatrixShape& shape) {
+  constexpr int64_t kColumns = 32;         // of a panel
+  constexpr int64_t kWorthIt = 1'000'000;  // multiplications worth a task
+  const auto parts_of = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
+  const int64_t work = shape.m * shape.n * std::max<int64_t>(1, shape.k);
+  const int64_t parts =
+      std::min(parts_of(share, std::max<int64_t>(1, shape.batches)), parts_of(work, kWorthIt));
+  MatrixTiles best;
+  for (int64_t down = 1; down <= parts; ++down) {
+    MatrixTiles tiles;
+    tiles.rows = std::max<int64_t>(1, parts_of(shape.m, down));
+    tiles.columns = std::max<int64_t>(
+        kColumns, parts_of(parts_of(shape.n, parts_of(parts, down)), kColumns) * kColumns);
+    count_tiles(tiles, shape);
+    const bool better = tiles.rows + tiles.columns < best.rows + best.columns;
+    const int64_t wanted = std::min(tiles.count, parts * shape.batches);
+    if (best.count == 0 || wanted > best.count || (wanted == best.count && better)) best = tiles;
+  }
+  return best;
+}
+
+}  // namespace
+
 MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape) {
+  if (device.packs_panels) return panel_tiles(share, shape);
   // From a quarter to four times the device's own tile, the one that is done first.
   MatrixTiles tiles;
   double least = 0;

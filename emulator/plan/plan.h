@@ -42,6 +42,7 @@ struct Device {
   int tasks_per_processor =
       8;  // tiles grow until a node has no more tasks than this times processors
   int64_t memory_bytes = int64_t{1} << 40;
+  bool packs_panels = false;    // a task of a product packs panels for itself, so tiles are large
   bool copies_tensors = false;  // has a copy engine for tensors, and products of 64 rows beside it
 };
 

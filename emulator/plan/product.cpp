@@ -32,6 +32,7 @@ int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; 
 }  // namespace
 
 Product product_of(const Plan& plan, const Node& node) {
+  if (plan.device.packs_panels) return Product::ordered;
   const isa::DType type = node.operand_types[0].dtype;
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   const MatrixShape shape = matrix_shape(node);

@@ -11,6 +11,11 @@
 namespace trek::ref {
 namespace {
 
+using kernels::CrossEntropyRows;
+using kernels::kTile;
+using kernels::SoftmaxGradRows;
+using kernels::SoftmaxRows;
+
 constexpr int64_t kRun = 4'096;    // elements that a kernel takes at a time
 constexpr int64_t kGrain = 8'192;  // elements worth a thread
 constexpr int64_t kCastGrain = 32'768;

@@ -11,6 +11,9 @@
 namespace trek::ref {
 namespace {
 
+using kernels::kTile;
+using kernels::PointwiseTask;
+
 using isa::Shape;
 using isa::TrapCode;
 

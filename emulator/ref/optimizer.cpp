@@ -9,6 +9,11 @@
 namespace trek::ref {
 namespace {
 
+using kernels::kTile;
+using kernels::OptimizerTask;
+using kernels::PointwiseTask;
+using kernels::ReduceTask;
+
 constexpr int64_t kGrain = 16'384;  // elements worth a thread
 
 // Operands: w, then the moments, then g. Real attributes in the order of their row.

@@ -11,6 +11,10 @@
 namespace trek::ref {
 namespace {
 
+using kernels::kTile;
+using kernels::PointwiseTask;
+using kernels::TileOperand;
+
 using isa::AttributeKind;
 using isa::Opcode;
 using isa::Shape;

@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "emulator/engine.h"
-#include "emulator/ref/kernels/kernels.h"
+#include "emulator/kernels/kernels.h"
 
 namespace trek::ref {
 
 // Gives every tensor its first bytes. Fails where memory does not suffice or external data is not as
 // it should be.
 isa::Result<std::unique_ptr<Program>> load_program(const isa::Module& module,
-                                                   const Kernels& kernels,
+                                                   const kernels::Kernels& kernels,
                                                    const LoadOptions& options);
 
 }  // namespace trek::ref

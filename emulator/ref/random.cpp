@@ -9,6 +9,10 @@
 namespace trek::ref {
 namespace {
 
+using kernels::DropoutTask;
+using kernels::kTile;
+using kernels::RandomTask;
+
 constexpr int64_t kGrain = 4'096;  // elements worth a thread
 
 RandomTask task_of(const Step& step) {

@@ -13,6 +13,11 @@
 namespace trek::ref {
 namespace {
 
+using kernels::ArgTask;
+using kernels::CumsumTask;
+using kernels::Join;
+using kernels::ReduceTask;
+
 using isa::Shape;
 
 constexpr int64_t kGrain = 32'768;  // elements worth a thread

@@ -7,9 +7,9 @@ namespace trek::ref {
 
 // Carries a reduction to its end: task.kept results in the lane type in `out`. task.n is at least 1, and
 // task.tiles is set here.
-Status reduce_to(const Step& step, ReduceTask task, std::byte* out);
+Status reduce_to(const Step& step, kernels::ReduceTask task, std::byte* out);
 
 // The reduction of n elements that lie one after the other to one.
-ReduceTask reduce_all(const std::byte* x, DType dtype, DType lane, int64_t n);
+kernels::ReduceTask reduce_all(const std::byte* x, DType dtype, DType lane, int64_t n);
 
 }  // namespace trek::ref

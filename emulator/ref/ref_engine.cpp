@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "emulator/kernels/kernel_level.h"
 #include "emulator/loading.h"
-#include "emulator/ref/kernel_level.h"
 #include "emulator/ref/program.h"
 
 namespace trek {
@@ -21,12 +21,12 @@ class RefEngine : public Engine {
                                              const LoadOptions& options) override {
     // `fast` allows this engine more than it needs: strict results are inside every bound.
     std::string why;
-    const ref::Kernels* kernels = ref::choose_kernels(why);
-    if (kernels == nullptr) {
+    const kernels::Kernels* chosen = kernels::choose_kernels(why);
+    if (chosen == nullptr) {
       return problem(isa::ErrorCode::UnknownInstruction,
                      fmt::format("the engine ref does not run here: {}", why));
     }
-    return ref::load_program(module, *kernels, options);
+    return ref::load_program(module, *chosen, options);
   }
 };
 
@@ -35,10 +35,10 @@ class RefEngine : public Engine {
 EngineStatus ref_engine_status() {
   EngineStatus status;
   status.name = "ref";
-  const ref::Kernels* kernels = ref::choose_kernels(status.detail);
-  status.available = kernels != nullptr;
+  const kernels::Kernels* chosen = kernels::choose_kernels(status.detail);
+  status.available = chosen != nullptr;
   if (status.available)
-    status.detail = fmt::format("CPU, {} kernels, {} threads", kernels->level,
+    status.detail = fmt::format("CPU, {} kernels, {} threads", chosen->level,
                                 std::max(1u, std::thread::hardware_concurrency()));
   return status;
 }

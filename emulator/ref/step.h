@@ -12,13 +12,18 @@
 #include <string_view>
 #include <vector>
 
-#include "emulator/ref/kernels/kernels.h"
+#include "emulator/kernels/kernels.h"
 #include "emulator/ref/memory.h"
 #include "emulator/ref/status.h"
 #include "emulator/ref/thread_pool.h"
 #include "isa/module.h"
 
 namespace trek::ref {
+
+using kernels::DType;
+using kernels::ElementFunction;
+using kernels::Kernels;
+using kernels::Opcode;
 
 class Machine;
 

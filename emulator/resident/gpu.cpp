@@ -8,6 +8,8 @@
 
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
+#include "emulator/loading.h"
+#include "emulator/resident/gpu_compiler.h"
 #include "emulator/resident/machine.h"
 #include "emulator/resident/pipeline.h"
 
@@ -19,16 +21,25 @@ using driver::Status;
 
 constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::kSharedBytes;
 
+// What a launch executes.
+struct LoadedKernel : public MachineCode {
+  driver::Module module;
+  driver::Kernel kernel;
+};
+
 class Gpu : public Machine {
  public:
-  Gpu(driver::Context context, driver::Stream stream, driver::Stream side, driver::Module module,
-      driver::Kernel kernel)
+  // With the kernel for all images, or a compiler.
+  Gpu(driver::Context context, driver::Stream stream, driver::Stream side,
+      std::shared_ptr<const LoadedKernel> kernel, std::shared_ptr<const GpuCompiler> compiler)
       : context_(std::move(context)),
         stream_(std::move(stream)),
         side_(std::move(side)),
-        module_(std::move(module)),
         kernel_(std::move(kernel)),
-        copies_tensors_(static_cast<bool>(module_.global("resident_copies_tensors"))) {}
+        compiler_(std::move(compiler)),
+        copies_tensors_(compiler_ != nullptr ? compiler_->copies_tensors(context_.device())
+                                             : static_cast<bool>(kernel_->module.global(
+                                                   "resident_copies_tensors"))) {}
 
   std::string name() const override { return context_.device().name; }
   int processors() const override { return context_.device().multiprocessors; }
@@ -39,7 +50,9 @@ class Gpu : public Machine {
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
   Status zero(uint64_t address, uint64_t bytes) const override;
-  Status start(const Launch& launch, std::shared_ptr<const HostCode> /*code*/) const override;
+  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
+                                                          Phases& phases) const override;
+  Status start(const Launch& launch, std::shared_ptr<const MachineCode> code) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
@@ -52,11 +65,36 @@ class Gpu : public Machine {
   driver::Context context_;
   driver::Stream stream_;
   driver::Stream side_;  // reaches a launch that is running
-  driver::Module module_;
-  driver::Kernel kernel_;
-  bool copies_tensors_;  // the kernel is one of sm_90a
+  std::shared_ptr<const LoadedKernel> kernel_;
+  std::shared_ptr<const GpuCompiler> compiler_;
+  bool copies_tensors_;  // kernels are of sm_90a
   mutable std::atomic<bool> launched_ = false;
+  mutable std::shared_ptr<const MachineCode> running_;  // must outlive its launch
 };
+
+// Of a kernel that is not there yet: bytes of a thread's stack that are kept free.
+constexpr uint64_t kStackGuess = 1024;
+
+// A kernel of which a block, with all the shared memory that it needs, fits a multiprocessor.
+template <typename LoadModule>
+Result<std::shared_ptr<const LoadedKernel>> load(const driver::Context& context,
+                                                 const LoadModule& load_module) {
+  auto loaded = std::make_shared<LoadedKernel>();
+  auto module = load_module();
+  if (!module) return module.error();
+  loaded->module = module.take();
+  auto kernel = loaded->module.kernel("resident");
+  if (!kernel) return kernel.error();
+  loaded->kernel = kernel.take();
+  if (Status status = loaded->kernel.allow_shared_bytes(kSharedBytes); !status)
+    return status.error();
+  auto blocks = loaded->kernel.resident_blocks(kThreads, kSharedBytes);
+  if (!blocks) return blocks.error();
+  if (*blocks >= 1) return std::shared_ptr<const LoadedKernel>(std::move(loaded));
+  return driver::Error{
+      "preparing the resident emulator", "",
+      fmt::format("no block of it fits a multiprocessor of {}", context.device().name)};
+}
 
 Result<uint64_t> Gpu::free_memory() const {
   if (Status status = context_.make_current(); !status) return status.error();
@@ -64,9 +102,10 @@ Result<uint64_t> Gpu::free_memory() const {
   if (!free || launched_) return free;
   // The first launch takes the stacks of all threads that the device can hold.
   const driver::DeviceInfo& device = context_.device();
-  const uint64_t stacks = static_cast<uint64_t>(kernel_.local_bytes()) *
-                          static_cast<uint64_t>(device.max_threads_per_multiprocessor) *
-                          static_cast<uint64_t>(device.multiprocessors);
+  const uint64_t stacks =
+      (kernel_ == nullptr ? kStackGuess : static_cast<uint64_t>(kernel_->kernel.local_bytes())) *
+      static_cast<uint64_t>(device.max_threads_per_multiprocessor) *
+      static_cast<uint64_t>(device.multiprocessors);
   return *free - std::min(*free, stacks);
 }
 
@@ -148,7 +187,19 @@ Status Gpu::zero(uint64_t address, uint64_t bytes) const {
                      fmt::format("zeroing {} bytes on {}", bytes, name()));
 }
 
-Status Gpu::start(const Launch& launch, std::shared_ptr<const HostCode>) const {
+isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(const plan::Plan& plan, Image& image,
+                                                             Phases& phases) const {
+  if (compiler_ == nullptr) return std::shared_ptr<const MachineCode>();
+  auto cubin = compiler_->compile(plan, image, context_, phases);
+  if (!cubin) return cubin.take_problems();
+  auto loaded = load(context_, [&] { return driver::Module::load(context_, "a program", *cubin); });
+  if (!loaded)
+    return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + loaded.error().text());
+  phases.end("kernel");
+  return std::shared_ptr<const MachineCode>(loaded.take());
+}
+
+Status Gpu::start(const Launch& launch, std::shared_ptr<const MachineCode> code) const {
   if (Status status = context_.make_current(); !status) return status.error();
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
@@ -156,34 +207,32 @@ Status Gpu::start(const Launch& launch, std::shared_ptr<const HostCode>) const {
   shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
   launched_ = true;
-  return kernel_.launch(stream_, shape, launch);
-}
-
-// A block with all the shared memory that it needs.
-Status allow_blocks(const driver::Kernel& kernel, const driver::DeviceInfo& device) {
-  if (Status status = kernel.allow_shared_bytes(kSharedBytes); !status) return status.error();
-  auto blocks = kernel.resident_blocks(kThreads, kSharedBytes);
-  if (!blocks) return blocks.error();
-  if (*blocks >= 1) return driver::Done{};
-  return driver::Error{"preparing the resident emulator", "",
-                       fmt::format("no block of it fits a multiprocessor of {}", device.name)};
+  const LoadedKernel& loaded = code == nullptr ? *kernel_ : static_cast<const LoadedKernel&>(*code);
+  running_ = code;
+  return loaded.kernel.launch(stream_, shape, launch);
 }
 
 }  // namespace
 
-Result<std::string> gpu_level(const driver::DeviceInfo& device) {
+Status fits_gpu(const driver::DeviceInfo& device) {
   if (kSharedBytes > device.shared_bytes_per_block)
     return driver::Error{"", "",
                          fmt::format("a block of the resident emulator needs {} bytes of shared "
                                      "memory, {} has {}",
                                      kSharedBytes, device.name, device.shared_bytes_per_block)};
+  return driver::Done{};
+}
+
+Result<std::string> gpu_level(const driver::DeviceInfo& device) {
+  if (Status status = fits_gpu(device); !status) return status.error();
   auto images = fat_binaries::resident.images_for(device);
   if (!images) return images.error();
   return images->front()->text();
 }
 
 Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
-                                                Phases& phases) {
+                                                Phases& phases,
+                                                std::shared_ptr<const GpuCompiler> compiler) {
   auto context = driver::Context::open(cuda, ordinal);
   if (!context) return context.error();
   auto stream = driver::Stream::create(*context);
@@ -191,14 +240,16 @@ Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int or
   auto side = driver::Stream::create(*context);
   if (!side) return side.error();
   phases.end("context");
-  auto module = driver::Module::load(*context, fat_binaries::resident);
-  if (!module) return module.error();
-  auto kernel = module->kernel("resident");
-  if (!kernel) return kernel.error();
-  if (Status status = allow_blocks(*kernel, context->device()); !status) return status.error();
-  phases.end("kernel");
+  std::shared_ptr<const LoadedKernel> kernel;
+  if (compiler == nullptr) {
+    auto loaded =
+        load(*context, [&] { return driver::Module::load(*context, fat_binaries::resident); });
+    if (!loaded) return loaded.error();
+    kernel = loaded.take();
+    phases.end("kernel");
+  }
   return std::shared_ptr<const Machine>(std::make_shared<Gpu>(
-      context.take(), stream.take(), side.take(), module.take(), kernel.take()));
+      context.take(), stream.take(), side.take(), std::move(kernel), std::move(compiler)));
 }
 
 }  // namespace trek::resident

@@ -23,12 +23,13 @@ constexpr int kPatience = 2000;
 // What the controller, the waiter and the compute warps of a block do, one after the other.
 class Processor {
  public:
-  Processor(const Launch& launch, uint32_t number, const HostCode* code)
+  // `scratch` is the block's shared memory and what code wants behind it, 64-byte aligned.
+  Processor(const Launch& launch, uint32_t number, const HostCode* code, std::byte* scratch)
       : launch_(launch),
         number_(number),
         code_(code),
         regions_(launch.region_count),
-        scratch_(launch.scratch_bytes / 16),
+        scratch_(scratch),
         walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {
     device::begin_tasks(block());
   }
@@ -50,10 +51,6 @@ class Processor {
   }
 
  private:
-  struct alignas(16) Line {
-    std::byte bytes[16];
-  };
-
   static void note(ProcessorState& state, Doing doing) {
     __atomic_store_n(reinterpret_cast<uint32_t*>(&state.doing), static_cast<uint32_t>(doing),
                      __ATOMIC_RELAXED);
@@ -61,7 +58,7 @@ class Processor {
 
   device::Block block() {
     device::Block block;
-    block.shared = scratch_.data()->bytes;
+    block.shared = scratch_;
     block.shared_bytes = launch_.scratch_bytes;
     return block;
   }
@@ -105,9 +102,9 @@ class Processor {
     const uint64_t began = nanoseconds();
     const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
                                              launch_.seed, counters};
-    if (const TaskFunction function = function_of(record))
-      function(environment.arena, block.shared, environment.seed, counters, record.first,
-               record.count, &fault);
+    if (const NodeCode code = code_of(record); code.function != nullptr)
+      code.function(environment.arena, code.addresses, block.shared, environment.seed, counters,
+                    record.first, record.count, &fault);
     else if (record.kind == Kind::quick)
       device::execute_quick<device::Quick::simple>(block, node, record.first, record.count,
                                                    environment);
@@ -129,16 +126,16 @@ class Processor {
     return true;
   }
 
-  // Compiled code for a task of a unit; null where the interpreter executes it.
-  TaskFunction function_of(const Record& record) const {
-    return code_ != nullptr && is_of_unit(record.kind) ? code_->function(record.node) : nullptr;
+  // Compiled code for a task of a unit; none where the interpreter executes it.
+  NodeCode code_of(const Record& record) const {
+    return code_ != nullptr && is_of_unit(record.kind) ? code_->of(record.node) : NodeCode{};
   }
 
   const Launch& launch_;
   uint32_t number_;
   const HostCode* code_;
   std::vector<RegionState> regions_;
-  std::vector<Line> scratch_;
+  std::byte* scratch_;
   Walker<Queue> walker_;
   uint64_t decisions_ = 0;
   uint64_t retired_ = 0;
@@ -155,6 +152,7 @@ class Host : public Machine {
   std::string name() const override { return "this computer's threads"; }
   int processors() const override { return processors_; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
+  bool packs_panels() const override { return compiler_ != nullptr; }
   Result<uint64_t> free_memory() const override { return available_memory(); }
   Result<Memory> allocate(uint64_t bytes) const override {
     if (bytes == 0) return Memory{};
@@ -180,17 +178,28 @@ class Host : public Machine {
     if (bytes > 0) std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return driver::Done{};
   }
-  isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
-                                                       const Image& image) const override {
-    if (compiler_ == nullptr) return std::shared_ptr<const HostCode>();
-    return compiler_->compile(plan, image);
+  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
+                                                          Phases& phases) const override {
+    if (compiler_ == nullptr) return std::shared_ptr<const MachineCode>();
+    auto code = compiler_->compile(plan, image);
+    if (!code) return code.take_problems();
+    phases.end("compile");
+    return std::shared_ptr<const MachineCode>(code.take());
   }
-  Status start(const Launch& launch, std::shared_ptr<const HostCode> code) const override {
+  Status start(const Launch& launch, std::shared_ptr<const MachineCode> made) const override {
     join();
+    // Kept from launch to launch: fresh pages take longer than small programs.
+    while (scratch_.size() < launch.processors) {
+      Result<Memory> memory =
+          allocate(launch.scratch_bytes + (compiler_ == nullptr ? 0 : compiler_->scratch_bytes()));
+      if (!memory) return memory.error();
+      scratch_.push_back(memory.take());
+    }
+    const auto code = std::static_pointer_cast<const HostCode>(made);
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)
       threads_.emplace_back([this, launch, code, p] {
-        Processor(launch, p, code.get()).run();
+        Processor(launch, p, code.get(), reinterpret_cast<std::byte*>(scratch_[p].address)).run();
         --running_;
       });
     return driver::Done{};
@@ -221,6 +230,7 @@ class Host : public Machine {
   }
   int processors_;
   std::shared_ptr<const HostCompiler> compiler_;
+  mutable std::vector<Memory> scratch_;  // of a processor
   mutable std::vector<std::thread> threads_;
   mutable std::atomic<int> running_ = 0;
 };

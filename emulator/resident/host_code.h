@@ -9,26 +9,33 @@
 #include "emulator/device/block.h"
 #include "emulator/plan/plan.h"
 #include "emulator/resident/encode.h"
+#include "emulator/resident/machine.h"
 #include "isa/result.h"
 
 namespace trek::resident {
 
 // Executes the tile [first, first + count) of a node, as device::execute() does with a block of one thread:
-// `shared` is Block::shared, `counters` Environment::counters, *fault is kNoFault before.
-using TaskFunction = void (*)(std::byte* arena, std::byte* shared, uint64_t seed,
-                              const int64_t* counters, int64_t first, int64_t count,
+// `addresses` are the node's, in numbers of 256 bytes of the arena, `shared` is Block::shared and behind it
+// HostCompiler::scratch_bytes(), `counters` Environment::counters, *fault is kNoFault before.
+using TaskFunction = void (*)(std::byte* arena, const uint32_t* addresses, std::byte* shared,
+                              uint64_t seed, const int64_t* counters, int64_t first, int64_t count,
                               device::Fault* fault);
+struct NodeCode {
+  TaskFunction function = nullptr;
+  const uint32_t* addresses = nullptr;
+};
 
-class HostCode {
+class HostCode : public MachineCode {
  public:
-  virtual ~HostCode() = default;
-  // Of a node with tasks that a unit executes; null: the interpreter does.
-  virtual TaskFunction function(uint32_t node) const = 0;
+  // Of a node with tasks that a unit executes; without a function the interpreter does.
+  virtual NodeCode of(uint32_t node) const = 0;
 };
 
 class HostCompiler {
  public:
   virtual ~HostCompiler() = default;
+  // Memory of a processor that its code wants behind Block::shared.
+  virtual uint64_t scratch_bytes() const = 0;
   // Fails with a problem that names the instruction of the node.
   virtual isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
                                                                const Image& image) const = 0;

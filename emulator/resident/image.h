@@ -85,7 +85,8 @@ struct alignas(128) Record {
     int64_t flag;              // of a next: where it says whether there was a block
   };
   uint32_t more_waits = 0;  // in Launch::waits
-  uint32_t weight = 0;      // of enter, leave and halt: instructions of a trip; of next the stream
+  uint32_t weight = 0;      // of enter, leave and halt: instructions of a trip; of next the stream;
+                            // of a task its code, in a kernel made for the image (gpu_compiler.h)
   Wait wait[kInlineWaits];
   uint32_t signal[kMaxSignals] = {};
 };

@@ -59,13 +59,14 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.shared_bytes = machine.scratch_bytes();
   device.chunk = kPointwiseTile;
   device.copies_tensors = machine.copies_tensors();
+  device.packs_panels = machine.packs_panels();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   return device;
 }
 
 driver::Result<std::unique_ptr<Executable>> Executable::create(
     std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
-    std::shared_ptr<const HostCode> code) {
+    std::shared_ptr<const MachineCode> code) {
   std::unique_ptr<Executable> executable(
       new Executable(std::move(machine), plan, std::move(image), std::move(code)));
   if (Status status = executable->upload(); !status) return status.error();

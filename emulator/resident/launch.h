@@ -27,7 +27,7 @@ class Executable {
   // `plan` must outlive it; `code` is what the machine compiled.
   static driver::Result<std::unique_ptr<Executable>> create(
       std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
-      std::shared_ptr<const HostCode> code = nullptr);
+      std::shared_ptr<const MachineCode> code = nullptr);
 
   const Image& image() const { return image_; }
   MailHost& mail() { return *mail_; }
@@ -39,7 +39,7 @@ class Executable {
 
  private:
   Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
-             std::shared_ptr<const HostCode> code)
+             std::shared_ptr<const MachineCode> code)
       : machine_(std::move(machine)),
         plan_(plan),
         image_(std::move(image)),
@@ -63,7 +63,7 @@ class Executable {
   std::shared_ptr<const Machine> machine_;
   const plan::Plan& plan_;
   Image image_;
-  std::shared_ptr<const HostCode> code_;
+  std::shared_ptr<const MachineCode> code_;
   Places places_;
   Memory constants_;  // records, queues, waits, descriptors, places of streams
   Memory state_;

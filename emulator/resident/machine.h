@@ -17,9 +17,15 @@
 
 namespace trek::resident {
 
-class HostCode;
+class GpuCompiler;
 class HostCompiler;
 struct Image;
+
+// What a machine made of an image, for its launches.
+class MachineCode {
+ public:
+  virtual ~MachineCode() = default;
+};
 
 // Bytes of a machine, given back with the last copy of `owner`.
 struct Memory {
@@ -46,19 +52,23 @@ class Machine {
 
   // Zeroes a range before what comes next: a launch, an upload or a download.
   virtual driver::Status zero(uint64_t address, uint64_t bytes) const = 0;
-  // What the machine makes of an image before it is launched; null where it executes images as they are.
-  virtual isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& /*plan*/,
-                                                               const Image& /*image*/) const {
-    return std::shared_ptr<const HostCode>();
+  // What the machine makes of an image before it is launched, which it may change to suit; null where it executes
+  // images as they are. Notes what it took.
+  virtual isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& /*plan*/,
+                                                                  Image& /*image*/,
+                                                                  Phases& /*phases*/) const {
+    return std::shared_ptr<const MachineCode>();
   }
   // Starts a launch, which is over when is_done(), with what compile() gave.
   virtual driver::Status start(const Launch& launch,
-                               std::shared_ptr<const HostCode> code) const = 0;
+                               std::shared_ptr<const MachineCode> code) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
   // While a launch runs: reads what it writes, and writes a word that it reads.
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
   virtual driver::Status poke(uint64_t address, uint64_t value) const = 0;
 
+  // Whether a task of a product packs panels of its operands for itself.
+  virtual bool packs_panels() const { return false; }
   // Whether its units copy tensors by maps (device::TensorMap), and such a map of a tensor that lies at an
   // address of this machine.
   virtual bool copies_tensors() const { return false; }
@@ -71,9 +81,13 @@ class Machine {
 // The best level of the kernel for a device that Trek supports, "level sm_90a, cubin for sm_90a", or why the
 // resident emulator does not run on it.
 driver::Result<std::string> gpu_level(const driver::DeviceInfo& device);
-// A GPU with the kernel loaded; notes the phases `context` and `kernel`.
-driver::Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
-                                                        Phases& phases);
+// Whether a device has the shared memory that the persistent kernel needs, or what is missing.
+driver::Status fits_gpu(const driver::DeviceInfo& device);
+// A GPU with the kernel loaded; notes the phases `context` and `kernel`. With a compiler, which must outlive it, every
+// image gets a kernel of its own instead.
+driver::Result<std::shared_ptr<const Machine>> open_gpu(
+    const driver::Cuda& cuda, int ordinal, Phases& phases,
+    std::shared_ptr<const GpuCompiler> compiler = nullptr);
 // A thread of this computer for each processor, and blocks of one thread: the same queues, units and
 // mailbox without a GPU, for tests and for debugging. With a compiler its code executes the tasks, else
 // device::execute().

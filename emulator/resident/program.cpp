@@ -57,7 +57,7 @@ class ResidentProgram : public Program {
   struct Part {
     plan::Plan plan;
     Image image;  // until it is there
-    std::shared_ptr<const HostCode> code;
+    std::shared_ptr<const MachineCode> code;
     std::unique_ptr<Executable> executable;
   };
   Problems link_part(Part& part, bool initialisers, uint64_t memory);
@@ -105,10 +105,10 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
     return {plan::out_of_memory(part.plan, static_cast<int64_t>(image->arena_bytes))};
   part.image = std::move(*image);
   phases_.end("link");
-  auto code = machine_->compile(part.plan, part.image);
+  if (initialisers && part.plan.tasks.empty()) return {};
+  auto code = machine_->compile(part.plan, part.image, phases_);
   if (!code) return code.take_problems();
   part.code = code.take();
-  if (part.code != nullptr) phases_.end("compile");
   return {};
 }
 

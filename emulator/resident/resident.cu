@@ -3,6 +3,14 @@
 #include "emulator/resident/barriers.h"
 #include "emulator/resident/pipeline.h"
 
+#ifdef TREK_SPECIALISED
+// The code of a plan's nodes (emulator/jit), by the number of a function, which records of tasks have as their weight:
+// as device::execute() for a node. In the place of its descriptor there are its addresses.
+extern "C" __attribute__((device)) void trek_execute_node(
+    uint32_t function, std::byte* arena, const uint32_t* addresses, uint64_t seed,
+    const int64_t* counters, int64_t first, int64_t count, trek::device::Fault* fault);
+#endif
+
 namespace trek::resident {
 namespace {
 
@@ -288,7 +296,9 @@ TREK_RESIDENT bool has_trapped() {
   const Slot& slot = shared.slot[Place().number() % kSlots];
   const bool trapped = device::is_fault(slot.fault);
   if (trapped) {
+#ifndef TREK_SPECIALISED
     if (is_of_unit(slot.record.kind)) device::describe(block_of_units(shared));
+#endif
     if (thread_number() == 0) {
       report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
       store_volatile(&shared.left, 1);
@@ -305,15 +315,22 @@ TREK_RESIDENT bool has_trapped() {
 TREK_RESIDENT bool perform_any() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[Place().number() % kSlots];
-  if (slot.record.kind == Kind::task)
+  if (is_of_unit(slot.record.kind))
+#ifdef TREK_SPECIALISED
+    trek_execute_node(slot.record.weight, environment_of(shared, slot).arena,
+                      reinterpret_cast<const uint32_t*>(slot.node), shared.launch.seed,
+                      slot.counters, slot.record.first, slot.record.count, &slot.fault);
+#else
     device::execute_unit(block_of_units(shared), *slot.node, slot.record.first, slot.record.count,
                          environment_of(shared, slot), &slot.fault);
+#endif
   else
     control(block_of_units(shared), shared.launch, slot.record, *slot.node,
             environment_of(shared, slot), &shared.decisions, &slot.fault);
   return has_trapped();
 }
 
+#ifndef TREK_SPECIALISED
 TREK_RESIDENT_CALL void perform_thin() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
@@ -330,6 +347,7 @@ TREK_RESIDENT_CALL void perform_calls() {
       block_of_units(shared), *reinterpret_cast<const device::Node*>(slot.descriptor),
       slot.record.first, slot.record.count, environment_of(shared, slot));
 }
+#endif
 
 TREK_RESIDENT void compute() {
   for (;;) {
@@ -339,10 +357,14 @@ TREK_RESIDENT void compute() {
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
     bool trapped = false;
+#ifndef TREK_SPECIALISED
     if (kind == Kind::thin) {
       perform_thin();
-    } else if (is_ready()) {
+    } else
+#endif
+        if (is_ready()) {
       if (kind == Kind::halt) return Place().go_on(false);
+#ifndef TREK_SPECIALISED
       if (kind == Kind::quick) {
         // Not slot.node: as above.
         device::execute_quick<device::Quick::simple>(
@@ -355,7 +377,9 @@ TREK_RESIDENT void compute() {
         device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
                                environment_of(shared, slot));
 #endif
-      } else {
+      } else
+#endif
+      {
         trapped = perform_any();
       }
     } else if (kind == Kind::halt) {

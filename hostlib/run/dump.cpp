@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/jit/gpu_engine.h"
 #include "emulator/jit/jit_engine.h"
 #include "emulator/plan/link.h"
 #include "emulator/plan/print.h"
@@ -13,24 +14,24 @@ namespace trek::run {
 
 namespace {
 
-// What the JIT makes of the program on this computer.
+// What the JIT makes of the program: on this computer, or on a device.
 int dump_code(const Options& options, const isa::Module& module, const SourceManager& sources) {
-  if (options.dump == "ptx" || options.dump == "sass") {
-    print_error(
-        fmt::format("trek-run: --dump {}: the engine jit makes code for this computer's "
-                    "processor only; ir and asm show it\n",
-                    options.dump));
-    return kExitNoEngine;
-  }
   LoadOptions load;
   load.numerics = options.numerics;
   load.threads = options.threads;
-  const auto form = options.dump == "ir" ? jit::Form::ir : jit::Form::assembly;
+  const auto place = [&](uint32_t function, uint32_t instruction) {
+    const Place at = {function, instruction};
+    return fmt::format("{}: {}", location_text(module, at), written_text(module, at));
+  };
+  const bool on_device = options.dump == "ptx" || options.dump == "sass" ||
+                         (options.dump == "ir" && jit::names_gpu_level());
+  const auto form = options.dump == "ir"    ? jit::Form::ir
+                    : options.dump == "asm" ? jit::Form::assembly
+                    : options.dump == "ptx" ? jit::Form::ptx
+                                            : jit::Form::sass;
   const isa::Result<std::string> code =
-      jit::print_code(module, load, form, [&](uint32_t function, uint32_t instruction) {
-        const Place place = {function, instruction};
-        return fmt::format("{}: {}", location_text(module, place), written_text(module, place));
-      });
+      on_device ? jit::print_gpu_code(module, load, options.device, form, place)
+                : jit::print_code(module, load, form, place);
   if (!code) {
     print_problems(code.problems(), sources, options.file);
     return kExitNoEngine;

@@ -102,10 +102,10 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
   app.add_option(
          "--dump", options.dump,
          "Print what the program becomes, and do not run it: its plan and what is fused for a\n"
-         "device, or what the engine jit makes of it here")
+         "device, what the engine jit makes of it here, or (ptx, sass) for a device")
       ->type_name("")
       ->check(CLI::IsMember({"plan", "fusion", "ir", "asm", "ptx", "sass"})
-                  .description("plan|fusion|ir|asm"));
+                  .description("plan|fusion|ir|asm|ptx|sass"));
   app.add_option("--device", options.device, "The device that --dump links for")
       ->type_name("")
       ->check(CLI::IsMember(device_names())

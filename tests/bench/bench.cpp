@@ -50,6 +50,21 @@ Result<std::unique_ptr<Engine>> engine_named(const std::string& name) {
   return engine;
 }
 
+Result<Engines> cpu_engines(Recorder& recorder) {
+  Engines engines;
+  for (const char* name : {"jit", "ref"}) {
+    Result<std::unique_ptr<Engine>> engine = engine_named(name);
+    if (!engine) {
+      recorder.add_note(engine.error().text());
+      continue;
+    }
+    recorder.add_version(name, (*engine)->description());
+    engines.push_back(engine.take());
+  }
+  if (engines.empty()) return Error{"starting an engine", "", "there is none"};
+  return engines;
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "trek-bench-XXXXXX").string();
   if (mkdtemp(name.data()) != nullptr) path_ = name;

@@ -22,7 +22,9 @@ using measure::Status;
 struct Options {
   bool quick = false;  // small: that it works, no figures
   measure::Rounds rounds;
-  std::string tools;  // the folder of trek-as and trek-dis
+  std::string tools;                        // the folder of trek-as and trek-dis
+  std::string python = "/usr/bin/python3";  // one that may have PyTorch
+  std::string script = "tests/bench/pytorch_rivals.py";
 };
 
 // Adds to a report, and says what came out as it comes.
@@ -44,11 +46,18 @@ class Recorder {
   std::string file_;
 };
 
-// Those that need no GPU (bench-cpu): f32 strict matrix products of the ref engine against oneDNN's, on 1 and 2 threads.
+// The engines of a CPU: jit, whose absence is a note, and ref.
+using Engines = std::vector<std::unique_ptr<Engine>>;
+Result<Engines> cpu_engines(Recorder& recorder);
+
+// Those that need no GPU (bench-cpu): f32 strict matrix products on jit and ref against oneDNN's and OpenBLAS's, on 1
+// and 2 threads.
 Status bench_matmul(const Options& options, Recorder& recorder);
 // trek-as and trek-dis against spirv-as and spirv-dis on as many instructions.
 Status bench_assembler(const Options& options, Recorder& recorder);
-// Images per second of the MLP of samples/, on 1 and 2 threads.
+// A fused chain of pointwise instructions against a copy.
+Status bench_chain(const Options& options, Recorder& recorder);
+// Images per second of the MLP of samples/ on jit and ref, on 1 and 2 threads, against PyTorch.
 Status bench_training(const Options& options, Recorder& recorder);
 
 // A problem of Trek's as an error of the harness.

@@ -1,14 +1,13 @@
 // How far the strict dot order is from a library that may sum as it likes.
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
-#include "assembler/assemble.h"
-#include "emulator/measure/cpu_clock.h"
+#include "emulator/measure/ceiling_bench.h"
 #include "emulator/measure/philox.h"
-#include "tests/bench/bench.h"
 #include "tests/bench/onednn.h"
+#include "tests/bench/openblas.h"
+#include "tests/bench/text_program.h"
 
 namespace trek::bench {
 namespace {
@@ -20,8 +19,6 @@ constexpr MatmulShape kShapes[] = {
     {1, 1024, 1024}, {125, 256, 784}, {784, 256, 125}, {1001, 999, 1003}};
 // A packed kernel reaches about this share of oneDNN under the strict order.
 constexpr double kAskedShare = 0.8;
-// One sample lasts at least this long, so that the clock and the run's own cost do not count.
-constexpr double kLeastSeconds = 0.03;
 
 std::vector<float> random_matrix(uint64_t key, int rows, int columns) {
   std::vector<float> values(static_cast<size_t>(rows) * static_cast<size_t>(columns));
@@ -42,110 +39,111 @@ std::string program_text(const MatmulShape& shape) {
       shape.m, shape.n, shape.k);
 }
 
-uint32_t tensor_named(const isa::Module& module, std::string_view name) {
-  for (uint32_t i = 0; i < module.tensors.size(); ++i) {
-    if (module.string(module.tensors[i].name) == name) return i;
-  }
-  return UINT32_MAX;
-}
-
-// Both sides of one shape and thread count, with the same operands.
-struct Pair {
+// The sides of one shape and thread count, with the same operands: engines, then libraries.
+struct Sides {
   MatmulShape shape;
   std::vector<float> a;
   std::vector<float> b;
-  std::vector<float> c;  // oneDNN's
-  isa::Module module;
-  std::unique_ptr<Program> ours;
-  std::unique_ptr<OneDnnMatmul> rival;
+  std::vector<float> c;  // a library's
+  std::vector<std::string> engines;
+  std::vector<std::unique_ptr<TextProgram>> programs;
+  std::unique_ptr<OneDnnMatmul> onednn;
 };
 
-Result<std::unique_ptr<Pair>> make_pair(Engine& engine, const MatmulShape& shape, int threads) {
-  auto pair = std::make_unique<Pair>();
-  pair->shape = shape;
-  pair->a = random_matrix(1, shape.m, shape.k);
-  pair->b = random_matrix(2, shape.k, shape.n);
-  pair->c.resize(static_cast<size_t>(shape.m) * static_cast<size_t>(shape.n));
-  Assembly assembly = assemble_text("matmul.trek", program_text(shape));
-  if (!assembly.ok()) return to_error("assembling the product", assembly.problems);
-  pair->module = std::move(assembly.module);
-  LoadOptions options;
-  options.threads = threads;
-  isa::Result<std::unique_ptr<Program>> program = engine.load(pair->module, options);
-  if (!program) return to_error("loading the product", program.problems());
-  pair->ours = program.take();
-  for (const auto& [name, bytes] : {std::pair{"a", std::as_bytes(std::span(pair->a))},
-                                    std::pair{"b", std::as_bytes(std::span(pair->b))}}) {
-    const isa::Problems problems = pair->ours->bind(tensor_named(pair->module, name), bytes);
-    if (!problems.empty()) return to_error("binding the product's operands", problems);
+Result<std::unique_ptr<Sides>> make_sides(const Engines& engines, const MatmulShape& shape,
+                                          int threads) {
+  auto sides = std::make_unique<Sides>();
+  sides->shape = shape;
+  sides->a = random_matrix(1, shape.m, shape.k);
+  sides->b = random_matrix(2, shape.k, shape.n);
+  sides->c.resize(static_cast<size_t>(shape.m) * static_cast<size_t>(shape.n));
+  for (const std::unique_ptr<Engine>& engine : engines) {
+    Result<std::unique_ptr<TextProgram>> program =
+        TextProgram::open(*engine, program_text(shape), threads);
+    if (!program) return program.error();
+    Status bound = (*program)->bind("a", sides->a);
+    if (bound) bound = (*program)->bind("b", sides->b);
+    if (!bound) return bound.error();
+    sides->engines.emplace_back(engine->name());
+    sides->programs.push_back(program.take());
   }
-  Result<OneDnnMatmul> rival = OneDnnMatmul::create(shape, threads);
-  if (!rival) return rival.error();
-  pair->rival = std::make_unique<OneDnnMatmul>(rival.take());
-  return pair;
+  Result<OneDnnMatmul> onednn = OneDnnMatmul::create(shape, threads);
+  if (!onednn) return onednn.error();
+  sides->onednn = std::make_unique<OneDnnMatmul>(onednn.take());
+  return sides;
 }
 
-// Both give the same matrix but for the order of summation.
-Status check_equal(Pair& pair) {
-  pair.ours->run({});
-  pair.rival->run(pair.a, pair.b, pair.c);
-  const std::span<const std::byte> bytes = pair.ours->read(tensor_named(pair.module, "c"));
-  std::vector<float> ours(pair.c.size());
-  std::memcpy(ours.data(), bytes.data(), bytes.size());
-  const double scale = std::sqrt(static_cast<double>(pair.shape.k));
-  for (size_t i = 0; i < ours.size(); ++i) {
-    const double difference = static_cast<double>(ours[i]) - static_cast<double>(pair.c[i]);
-    if (!(std::abs(difference) <= 1e-5 * scale)) {
-      return Error{"checking the product", "",
-                   fmt::format("element {} is {}, oneDNN has {}", i, ours[i], pair.c[i])};
+// All give the same matrix but for the order of summation.
+Status check_equal(Sides& sides) {
+  sides.onednn->run(sides.a, sides.b, sides.c);
+  const double scale = std::sqrt(static_cast<double>(sides.shape.k));
+  for (size_t e = 0; e < sides.programs.size(); ++e) {
+    if (Status ran = sides.programs[e]->run(); !ran) return ran;
+    const std::vector<float> ours = sides.programs[e]->read("c");
+    for (size_t i = 0; i < ours.size(); ++i) {
+      const double difference = static_cast<double>(ours[i]) - static_cast<double>(sides.c[i]);
+      if (!(std::abs(difference) <= 1e-5 * scale))
+        return measure::wrong(
+            "the product on " + sides.engines[e],
+            fmt::format("element {} is {}, oneDNN has {}", i, ours[i], sides.c[i]));
     }
   }
   return Done{};
 }
 
-// A contender that calls `work` often enough; seconds are of one call.
-template <class Work>
-measure::Contender repeated(std::string name, Work work) {
-  const int calls = measure::calls_lasting(kLeastSeconds, work);
-  return {std::move(name), [work, calls]() -> Result<double> {
-            return measure::cpu_seconds([&] {
-                     for (int i = 0; i < calls; ++i) work();
-                   }) /
-                   calls;
-          }};
-}
-
-Status compare_shape(Engine& engine, const MatmulShape& shape, int threads, const Options& options,
-                     Recorder& recorder) {
-  Result<std::unique_ptr<Pair>> made = make_pair(engine, shape, threads);
+Status compare_shape(const Engines& engines, const MatmulShape& shape, int threads,
+                     const Options& options, Recorder& recorder) {
+  Result<std::unique_ptr<Sides>> made = make_sides(engines, shape, threads);
   if (!made) return made.error();
-  Pair& pair = **made;
-  if (const Status equal = check_equal(pair); !equal) return equal;
-  const measure::Contender ours = repeated("ref", [&pair] { pair.ours->run({}); });
-  const measure::Contender rival =
-      repeated("oneDNN", [&pair] { pair.rival->run(pair.a, pair.b, pair.c); });
-  const Result<measure::Comparison> result = measure::compare(ours, rival, options.rounds);
-  if (!result) return result.error();
+  Sides& sides = **made;
+  if (const Status equal = check_equal(sides); !equal) return equal;
+  std::vector<measure::Contender> contenders;
+  for (size_t e = 0; e < engines.size(); ++e)
+    contenders.push_back(sides.programs[e]->contender(sides.engines[e]));
+  contenders.push_back(
+      repeated("oneDNN", [&sides] { sides.onednn->run(sides.a, sides.b, sides.c); }));
+  if (OpenBlas::missing().empty())
+    contenders.push_back(repeated("OpenBLAS", [&sides, threads] {
+      OpenBlas::multiply(sides.shape, threads, sides.a, sides.b, sides.c);
+    }));
+  // Each twice: the second series is a rival's own band.
+  const size_t count = contenders.size();
+  for (size_t i = 0; i < count; ++i) contenders.push_back(contenders[i]);
+  const auto all = measure::measure_interleaved(contenders, options.rounds);
+  if (!all) return all.error();
   const bool asked = shape.m == kAsked.m && shape.n == kAsked.n && shape.k == kAsked.k;
   const std::string name = fmt::format("matmul f32 {}x{}x{}, {} thread{}", shape.m, shape.n,
                                        shape.k, threads, threads == 1 ? "" : "s");
-  recorder.add({name, "ref strict", "oneDNN", *result, asked ? kAskedShare : 0});
   const double gflop = 2e-9 * shape.m * shape.n * shape.k;
-  recorder.add(measure::Figure{name + ", ref strict", "GFLOP/s", result->ours.as_rate(gflop)});
+  for (size_t e = 0; e < engines.size(); ++e) {
+    const std::string ours = sides.engines[e] + " strict";
+    for (size_t rival = e + 1; rival < count; ++rival) {
+      const measure::Comparison result =
+          measure::compare((*all)[e].seconds, (*all)[rival].seconds, (*all)[count + rival].seconds);
+      const bool engine = rival < engines.size();
+      recorder.add(
+          {name, ours, (*all)[rival].name, result, asked ? (engine ? 1 : kAskedShare) : 0});
+    }
+    recorder.add(measure::Figure{name + ", " + ours, "GFLOP/s",
+                                 measure::estimate((*all)[e].seconds).as_rate(gflop)});
+  }
   return Done{};
 }
 
 }  // namespace
 
 Status bench_matmul(const Options& options, Recorder& recorder) {
-  const Result<std::unique_ptr<Engine>> engine = engine_named("ref");
-  if (!engine) return engine.error();
+  const Result<Engines> engines = cpu_engines(recorder);
+  if (!engines) return engines.error();
   recorder.add_version("onednn", OneDnnMatmul::version());
-  recorder.add_version("ref", (*engine)->description());
+  if (OpenBlas::missing().empty())
+    recorder.add_version("openblas", OpenBlas::version());
+  else
+    recorder.add_note("OpenBLAS is left out: " + OpenBlas::missing());
   for (const MatmulShape& shape : kShapes) {
     if (options.quick && shape.m * shape.k > 512 * 512) continue;
     for (const int threads : {1, 2}) {
-      const Status status = compare_shape(**engine, shape, threads, options, recorder);
+      const Status status = compare_shape(*engines, shape, threads, options, recorder);
       if (!status) return status;
     }
   }

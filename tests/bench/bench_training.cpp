@@ -5,12 +5,14 @@
 #include "emulator/measure/cpu_clock.h"
 #include "hostlib/session.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/pytorch.h"
 
 namespace trek::bench {
 namespace {
 
 const char* const kSample = "samples/03_fashion_mnist.trek";
-constexpr int kBatch = 125;  // of the sample
+constexpr int kBatch = 100;  // of the sample
+constexpr int kSteps = 600;  // of its epoch
 
 Result<std::unique_ptr<Session>> open_session(Engine& engine, const ModuleFile& file, int steps,
                                               int threads) {
@@ -34,28 +36,65 @@ measure::Contender epoch(const std::string& name, Session& session) {
           }};
 }
 
+// The same network in PyTorch, with the weights of the session's first run.
+Status prepare(PyTorch& pytorch, Session& session) {
+  const TemporaryFolder folder;
+  const std::string before = folder.file("before.safetensors");
+  if (const isa::Problems problems = session.save_state(before); !problems.empty())
+    return to_error("saving the sample's state", problems);
+  const Result<nlohmann::json> answer = pytorch.ask({{"do", "prepare"},
+                                                     {"network", "fashion_mnist"},
+                                                     {"form", "eager"},
+                                                     {"before", before},
+                                                     {"seconds", 300}},
+                                                    360);
+  if (!answer) return answer.error();
+  return Done{};
+}
+
 }  // namespace
 
 Status bench_training(const Options& options, Recorder& recorder) {
-  const Result<std::unique_ptr<Engine>> engine = engine_named("ref");
-  if (!engine) return engine.error();
+  const Result<Engines> engines = cpu_engines(recorder);
+  if (!engines) return engines.error();
   SourceManager sources;
   const isa::Result<ModuleFile> file = load_module_file(kSample, {}, sources);
   if (!file) return to_error(fmt::format("reading {}", kSample), file.problems());
-  const int steps = options.quick ? 20 : 480;
-  const Result<std::unique_ptr<Session>> one = open_session(**engine, *file, steps, 1);
-  if (!one) return one.error();
-  const Result<std::unique_ptr<Session>> two = open_session(**engine, *file, steps, 2);
-  if (!two) return two.error();
-  const Result<measure::Comparison> result =
-      measure::compare(epoch("2 threads", **two), epoch("1 thread", **one), options.rounds);
-  if (!result) return result.error();
+  const int steps = options.quick ? 20 : kSteps;
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<measure::Contender> contenders;
+  for (const std::unique_ptr<Engine>& engine : *engines)
+    for (const int threads : {2, 1}) {
+      Result<std::unique_ptr<Session>> session = open_session(*engine, *file, steps, threads);
+      if (!session) return session.error();
+      sessions.push_back(session.take());
+      contenders.push_back(
+          epoch(fmt::format("{}, {} thread{}", engine->name(), threads, threads == 1 ? "" : "s"),
+                *sessions.back()));
+    }
+  const size_t ours = contenders.size();
+  PyTorch pytorch(options.python, options.script);
+  if (const Status ready =
+          options.quick ? Error{"", "", "--quick"} : prepare(pytorch, *sessions[0]);
+      ready)
+    contenders.push_back(pytorch.contender("PyTorch eager, 2 threads", "fashion_mnist", "eager"));
+  else
+    recorder.add_note("PyTorch is left out: " + ready.error().text());
+  // Each twice: the second series is a rival's own band.
+  const size_t count = contenders.size();
+  for (size_t i = 0; i < count; ++i) contenders.push_back(contenders[i]);
+  const auto all = measure::measure_interleaved(contenders, options.rounds);
+  if (!all) return all.error();
   const double images = static_cast<double>(steps) * kBatch;
-  recorder.add(
-      measure::Figure{"MLP training, 1 thread", "images/s", result->rival.as_rate(images)});
-  recorder.add(
-      measure::Figure{"MLP training, 2 threads", "images/s", result->ours.as_rate(images)});
-  recorder.add({"MLP training, 2 threads against 1", "2 threads", "1 thread", *result, 0});
+  for (size_t i = 0; i < count; ++i)
+    recorder.add(measure::Figure{"MLP training, " + (*all)[i].name, "images/s",
+                                 measure::estimate((*all)[i].seconds).as_rate(images)});
+  for (size_t i = 0; i < ours; ++i)
+    for (size_t rival = i + 1; rival < count; ++rival)
+      recorder.add({"MLP training", (*all)[i].name, (*all)[rival].name,
+                    measure::compare((*all)[i].seconds, (*all)[rival].seconds,
+                                     (*all)[count + rival].seconds),
+                    i == 0 ? 1.0 : 0.0});
   return Done{};
 }
 

@@ -1,6 +1,6 @@
 // bench-cpu: the benchmarks that need no GPU. `make bench` runs all of them.
 //
-//   bench-cpu [matmul] [assembler] [training] [--json FILE] [--rounds N] [--quick]
+//   bench-cpu [matmul] [chain] [training] [assembler] [--python PYTHON] [--json FILE] [--rounds N] [--quick]
 #include <algorithm>
 #include <cstdio>
 
@@ -22,8 +22,10 @@ struct Benchmark {
   std::string name;
   Status (*run)(const Options& options, Recorder& recorder);
 };
-const Benchmark kBenchmarks[] = {
-    {"matmul", bench_matmul}, {"assembler", bench_assembler}, {"training", bench_training}};
+const Benchmark kBenchmarks[] = {{"matmul", bench_matmul},
+                                 {"chain", bench_chain},
+                                 {"training", bench_training},
+                                 {"assembler", bench_assembler}};
 
 int run_chosen(const std::vector<std::string>& names, const Options& options, Recorder& recorder) {
   for (const Benchmark& benchmark : kBenchmarks) {
@@ -47,7 +49,8 @@ int run(int argc, const char* const* argv) {
   std::vector<std::string> names;
   std::string json;
   app.add_option("benchmark", names, "Which ones; all if none is named")
-      ->check(CLI::IsMember({"matmul", "assembler", "training"}));
+      ->check(CLI::IsMember({"matmul", "chain", "training", "assembler"}));
+  app.add_option("--python", options.python, "The interpreter that has PyTorch");
   app.add_option("--json", json, "Write the report there");
   app.add_option("--rounds", options.rounds.count, "Samples of each contender, at most")
       ->check(CLI::Range(measure::kLeastRounds, 100000));

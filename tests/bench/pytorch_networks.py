@@ -5,6 +5,8 @@ replay it; `check` repeats a program's trips in f64 from its state before them, 
 how far apart it is, and how far it may be.
 """
 
+import gzip
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -252,4 +254,54 @@ class Gpt2Token(Network):
         return "the logits", error, 3e-2
 
 
-NETWORKS = {"mlp_step": MlpStep, "mlp_forward": MlpForward, "lstm": Lstm, "gpt2_token": Gpt2Token}
+def idx(name):
+    """A file of Fashion-MNIST, as rows of bytes."""
+    with gzip.open(f"/usr/share/datasets/fashion-mnist/{name}-ubyte.gz") as file:
+        data = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    dims = data[3].item()
+    return data[4 + 4 * dims:].reshape(-1, 28 * 28) if dims == 3 else data[8:].long()
+
+
+class FashionMnist(Network):
+    """samples/03_fashion_mnist.trek on the CPU: an epoch in a new random order, then the test images."""
+
+    inference = False
+    trips_of_step = 1
+
+    def __init__(self, state):
+        self.images, self.labels = idx("train-images-idx3"), idx("train-labels-idx1")
+        self.test_images, self.test_labels = idx("t10k-images-idx3"), idx("t10k-labels-idx1")
+        self.net = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+        with torch.no_grad():
+            for layer, i in ((self.net[0], 1), (self.net[2], 2)):
+                layer.weight.copy_(state[f"w{i}"].t())
+                layer.bias.copy_(state[f"b{i}"])
+        self.sgd = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9, nesterov=True)
+
+    def step(self):
+        order = torch.randperm(len(self.images))
+        batches = order.split(100)
+        losses = 0.0
+        for done, rows in enumerate(batches):
+            self.sgd.param_groups[0]["lr"] = 0.1 - 0.1 / len(batches) * done
+            self.sgd.zero_grad(set_to_none=True)
+            x = self.images[rows].float().mul_(1 / 255)
+            loss = F.cross_entropy(self.net(x), self.labels[rows])
+            loss.backward()
+            self.sgd.step()
+            losses += loss.detach()
+        hits = 0
+        with torch.no_grad():
+            for x, t in zip(self.test_images.split(100), self.test_labels.split(100)):
+                hits += (self.net(x.float().mul_(1 / 255)).argmax(1) == t).sum()
+        self.accuracy = hits.item() / len(self.test_images)
+
+    @staticmethod
+    def check(before, after, trips):
+        own = FashionMnist(before)
+        for _ in range(trips):
+            own.step()
+        return "the accuracy", abs(own.accuracy - after["accuracy"].item()), 0.02
+
+
+NETWORKS = {"fashion_mnist": FashionMnist, "mlp_step": MlpStep, "mlp_forward": MlpForward, "lstm": Lstm, "gpt2_token": Gpt2Token}

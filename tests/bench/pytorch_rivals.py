@@ -17,7 +17,8 @@ makes it ready in a form: `graph` (replayed as a CUDA graph), `compile` (torch.c
 `autotune` (the same with max-autotune), `eager`. What fails is answered by {"error": why}, and where the
 device can be used no more by {"error": why, "broken": true}: then the process ends.
 
-f32 means f32: TF32 is off everywhere. On a machine without CUDA only `check` works.
+f32 means f32: TF32 is off everywhere. On a machine without CUDA there is `fashion_mnist`, which is for the CPU, as
+`eager`; of the others only `check` works.
 """
 
 import json
@@ -39,6 +40,7 @@ try:
     from pytorch_networks import NETWORKS
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    torch.set_num_threads(os.cpu_count())
     MISSING = None
 except Exception as problem:  # a library of CUDA that is not there is no ImportError
     MISSING = f"{type(problem).__name__}: {problem}"
@@ -99,7 +101,7 @@ class Rivals:
         with torch.no_grad() if kind.inference else torch.enable_grad():
             made = kind(state)
             function, trips = made.form(form)
-            for _ in range(3):
+            for _ in range(3 if torch.cuda.is_available() else 1):
                 function()
             calls = 1
             while (seconds := self.seconds(function, calls)) < LEAST_SECONDS:
@@ -109,6 +111,11 @@ class Rivals:
     @staticmethod
     def seconds(function, calls):
         """Of `calls` in a row on the device; one before them brings the device up."""
+        if not torch.cuda.is_available():
+            begin = time.perf_counter()
+            for _ in range(calls):
+                function()
+            return time.perf_counter() - begin
         function()
         begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
         begin.record()

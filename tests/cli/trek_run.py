@@ -275,7 +275,7 @@ CHAIN = """.trek 1.0
 
 
 class Code(CommandLine):
-    """--dump ir and asm: what the engine jit makes of a program."""
+    """--dump ir, asm, ptx and sass: what the engine jit makes of a program."""
 
     def setUp(self):
         super().setUp()
@@ -283,6 +283,11 @@ class Code(CommandLine):
         if not any(line.split()[:2] == ["jit", "available"] for line in listed.splitlines()):
             self.skipTest("trek-run --list-engines: " + listed)
         self.write("chain.trek", CHAIN)
+
+    def on_device(self, form, code=0, **environment):
+        self.write("simple.trek", CHAIN.replace("exp %a", "mul %a, %a"))
+        return self.run_trek("--dump", form, "--device", "h200", "simple.trek", code=code,
+                             env=os.environ | {"TREK_JIT_TARGET": "sm_90a"} | environment)
 
     def test_nothing_of_the_interpreter_is_left(self):
         code = self.run_trek("--dump", "ir", "chain.trek").stdout
@@ -300,9 +305,22 @@ class Code(CommandLine):
         self.assertIn("# chain.trek:8:3: @y = relu %e\n", code)
         self.assertIn("node0.relu:\n", code)
 
-    def test_code_of_a_gpu_is_refused_by_name(self):
-        for form in ("ptx", "sass"):
-            self.assertIn(form, self.fails("--dump", form, "chain.trek", code=4))
+    def test_ptx_is_the_persistent_kernel_with_the_node_as_straight_code(self):
+        code = self.on_device("ptx").stdout
+        self.assertIn(".visible .entry resident(", code)
+        function = code[code.index("// simple.trek:8:3: @y = relu %e\n.func node_0(") :]
+        function = function[: function.index("\n}\n")]
+        self.assertNotIn("call", function)
+        self.assertIn("ld.global.v4", function)
+        self.assertIn("st.global.v4", function)
+        self.assertNotIn("fma", function)
+
+    def test_code_for_a_device_has_the_source_beside_it(self):
+        self.assertIn("; simple.trek:8:3: @y = relu %e\n", self.on_device("ir").stdout)
+
+    def test_sass_without_the_toolkit_says_what_is_missing(self):
+        said = self.on_device("sass", code=4, PATH="/nonexistent").stderr
+        self.assertIn("there is no ptxas on the PATH", said)
 
 
 class NoOutput(CommandLine):

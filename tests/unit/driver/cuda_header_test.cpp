@@ -60,6 +60,7 @@ static_assert(same(F::max_dynamic_shared_size, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHA
 
 static_assert(same(JitOption::error_log_buffer, CU_JIT_ERROR_LOG_BUFFER));
 static_assert(same(JitOption::error_log_buffer_size, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES));
+static_assert(same(JitInput::ptx, CU_JIT_INPUT_PTX));
 
 using L = LaunchAttributeId;
 static_assert(same(L::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE));

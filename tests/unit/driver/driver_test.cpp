@@ -253,6 +253,22 @@ TEST_CASE("a module that does not load shows the compiler's log") {
   fake.require_balanced();
 }
 
+TEST_CASE("what is assembled outlives the linker, and what is not shows the compiler's log") {
+  const Fake fake;
+  {
+    const Context context = open_context();
+    CHECK(require(assemble(context, "a program", "text")) == "text");
+    fake->failures["cuLinkComplete"] = 218;
+    fake->compiler_log = "ptxas fatal: no such thing\n";
+    const Result<std::string> cubin = assemble(context, "a program", "text");
+    REQUIRE_FALSE(cubin);
+    CHECK(cubin.error().text() ==
+          "assembling a program for device 0: CUDA_ERROR_FAKE: as the test wanted\n"
+          "ptxas fatal: no such thing");
+  }
+  fake.require_balanced();
+}
+
 TEST_CASE("a cubin that the driver refuses gives way to the PTX behind it") {
   const Fake fake;
   {

@@ -168,6 +168,25 @@ CuResult cuModuleLoadDataEx(CuModule* module, const void* image, unsigned count,
   }
   return give("cuModuleLoadDataEx", module);
 }
+CuResult cuLinkCreate_v2(unsigned count, JitOption* options, void** values, CuLinkState* linker) {
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == JitOption::error_log_buffer && !state().compiler_log.empty()) {
+      std::strcpy(static_cast<char*>(values[i]), state().compiler_log.c_str());
+    }
+  }
+  return give("cuLinkCreate_v2", linker);
+}
+CuResult cuLinkAddData_v2(CuLinkState, JitInput, void* data, size_t, const char*, unsigned,
+                          JitOption*, void**) {
+  state().linked = static_cast<const char*>(data);
+  return called("cuLinkAddData_v2");
+}
+CuResult cuLinkComplete(CuLinkState, void** cubin, size_t* bytes) {
+  *cubin = state().linked.data();
+  *bytes = state().linked.size();
+  return called("cuLinkComplete");
+}
+CuResult cuLinkDestroy(CuLinkState linker) { return take_back("cuLinkDestroy", linker); }
 CuResult cuModuleUnload(CuModule module) { return take_back("cuModuleUnload", module); }
 CuResult cuModuleGetFunction(CuFunction* function, CuModule module, const char*) {
   *function = reinterpret_cast<CuFunction>(module);

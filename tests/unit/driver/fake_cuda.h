@@ -21,6 +21,7 @@ struct State {
   int version = 13000;
   std::map<std::string, int> failures;  // symbol -> the CUresult that it returns
   std::string compiler_log;             // what loading a module says
+  std::string linked;                   // what cuLinkAddData was given last
   std::string refused_image;            // one that cuModuleLoadDataEx fails to load; "": none
   std::vector<std::string> calls;       // symbols, in order
   std::set<void*> live;                 // handles not given back

@@ -1,7 +1,7 @@
 // Pointwise instructions: broadcasting, scalars beside tensors, every row for every type.
 #include <cmath>
 
-#include "emulator/ref/kernel_level.h"
+#include "emulator/kernels/kernel_level.h"
 #include "tests/unit/ref/fixture.h"
 
 using namespace trek;
@@ -9,7 +9,7 @@ using namespace trek::test;
 
 TEST_CASE("every pointwise row has a kernel for every element type that it takes") {
   std::string why;
-  const ref::Kernels* kernels = ref::choose_kernels(why);
+  const kernels::Kernels* kernels = kernels::choose_kernels(why);
   REQUIRE(kernels != nullptr);
   for (const isa::OpInfo& op : isa::all_ops()) {
     if (op.family != isa::Family::pointwise && op.opcode != Opcode::Where) continue;

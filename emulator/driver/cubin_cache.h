@@ -1,0 +1,15 @@
+// Cubins that were made once, kept by their keys as files of this user: in $TREK_CUBIN_CACHE, else in trek/cubins of
+// $XDG_CACHE_HOME or ~/.cache; an empty $TREK_CUBIN_CACHE means nowhere. Builds keep theirs there too (assemble.sh).
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace trek::driver {
+
+// Nothing where none is kept.
+std::optional<std::string> find_cubin(const std::string& key);
+// What cannot be written is not kept. Files of the last thirty days stay.
+void keep_cubin(const std::string& key, const std::string& cubin);
+
+}  // namespace trek::driver

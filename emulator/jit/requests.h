@@ -1,0 +1,33 @@
+// What is to be compiled of an image: the nodes with tasks that a unit executes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "emulator/jit/compiler.h"
+#include "emulator/plan/plan.h"
+#include "emulator/resident/encode.h"
+#include "isa/result.h"
+
+namespace trek::jit {
+
+struct Wanted {
+  // A node, and its code.
+  struct Use {
+    uint32_t node = 0;  // of the plan
+    size_t request = 0;
+    std::vector<uint32_t> addresses;
+  };
+  std::deque<std::vector<std::byte>> records;  // of the requests
+  std::vector<Request> requests;               // nodes that differ in addresses alone have one
+  std::vector<uint32_t> first;                 // of each request, the first node that has it
+  std::vector<Use> uses;
+};
+Wanted wanted_of(const plan::Plan& plan, const resident::Image& image);
+
+// What names the instruction of the refused request.
+isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal);
+
+}  // namespace trek::jit

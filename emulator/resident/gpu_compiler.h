@@ -1,0 +1,27 @@
+// A kernel made for one image in the place of the one that executes all: emulator/jit.
+#pragma once
+
+#include <string>
+
+#include "emulator/driver/context.h"
+#include "emulator/plan/plan.h"
+#include "emulator/resident/encode.h"
+#include "emulator/resident/phases.h"
+#include "isa/result.h"
+
+namespace trek::resident {
+
+class GpuCompiler {
+ public:
+  virtual ~GpuCompiler() = default;
+  // Whether its kernels copy tensors by maps on this device.
+  virtual bool copies_tensors(const driver::DeviceInfo& device) const = 0;
+  // A cubin with the kernel `resident`, which is launched as the one of resident.cu is. Writes into the image's records
+  // what that kernel is to find in them: a task that a unit executes is of Kind::task, its weight is the number of its
+  // code, and in the place of its descriptor there are its addresses. Fails with a problem that names the instruction of a node.
+  virtual isa::Result<std::string> compile(const plan::Plan& plan, Image& image,
+                                           const driver::Context& context,
+                                           Phases& phases) const = 0;
+};
+
+}  // namespace trek::resident

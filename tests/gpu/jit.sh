@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# tests/gpu/jit.sh PACKAGE OUT: the JIT on a device, from a folder that tools/package has made: conformance, products and
+# programs against ref or the resident emulator, random modules, compute-sanitizer, and what the first run costs beside
+# the next. Ends with what failed, and writes OUT/DEVICE-jit-DATE.json. MODULES says how many random modules (2000),
+# FIRST the first one's seed (9000), SANITIZE=0 leaves out compute-sanitizer. Kernels are compiled anew: nothing is
+# taken from the user's cubins. Uses all processors: compiling takes most of the time.
+set -uo pipefail
+p=$(cd "$1" && pwd)
+mkdir -p "$2"
+results=$(cd "$2" && pwd)
+out=$(mktemp -d) # logs
+modules=${MODULES:-2000}
+first=${FIRST:-9000}
+run=$p/bin/trek-run
+failures=()
+declare -A fact
+export TREK_CUBIN_CACHE=$out/cubins
+cd "$p"
+fail() { echo "FAILED: $1"; failures+=("$1"); }
+quick() { timeout -k 3 "$@"; }
+device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+processors=$(nproc)
+"$run" --list-engines | grep '^jit .*level sm_' || { echo "the engine jit takes no GPU here"; exit 4; }
+
+echo "== conformance"
+ls tests/conformance/*.trek | xargs -P "$processors" -I{} sh -c \
+  "timeout -k 3 90 '$run' --test --engine jit --quiet {} >'$out'/\$(basename {}).log 2>&1 && echo ok || echo {}" >"$out/conformance"
+fact[conformance_files]=$(grep -c '^ok$' "$out/conformance")
+for file in $(grep -v '^ok$' "$out/conformance"); do
+  fail "conformance $(basename "$file")"
+  head -n 5 "$out/$(basename "$file").log"
+done
+
+echo "== products of many shapes: the digests of ref"
+python3 tests/gpu/products.py >"$out/products.trek"
+for engine in ref jit; do
+  quick 140 "$run" "$out/products.trek" --engine $engine --digest --quiet >"$out/products-$engine.txt" 2>&1 || fail "products on $engine"
+done
+if [[ -s $out/products-ref.txt ]] && cmp -s "$out/products-ref.txt" "$out/products-jit.txt"; then
+  fact[same_digests_products]=$(grep -c '^@' "$out/products-ref.txt")
+else
+  fail "products differ"
+fi
+
+echo "== fast products inside their bound"
+python3 tests/gpu/products_fast.py >"$out/products_fast.trek"
+quick 140 "$run" --test --engine jit --numerics fast --quiet "$out/products_fast.trek" 2>&1 | tail -n 3 | tee "$out/products_fast.log"
+grep -q ' 0 failed' "$out/products_fast.log" || fail "fast products"
+
+echo "== programs: the digests of the resident emulator; load and run, first and again"
+for program in chain_within mlp_forward mlp_step lstm gpt2_token; do
+  numerics=strict
+  [[ $program = gpt2_token ]] && numerics=fast
+  for what in resident jit again; do
+    engine=$what
+    [[ $what = again ]] && engine=jit
+    begin=$(date +%s%N)
+    quick 140 "$run" tests/bench/programs/$program.trek --engine $engine --numerics $numerics --digest --profile >"$out/$program-$what.txt" 2>&1 || fail "$program on $what"
+    fact[${program}_${what}_process_ms]=$((($(date +%s%N) - begin) / 1000000))
+    grep '^@' "$out/$program-$what.txt" >"$out/$program-$what.digests"
+    echo "$program $what: ${fact[${program}_${what}_process_ms]} ms; $(grep -E ' in all: | loaded in ' "$out/$program-$what.txt" | tr '\n' ' ')"
+  done
+  if [[ -s $out/$program-resident.digests ]] && cmp -s "$out/$program-resident.digests" "$out/$program-jit.digests"; then
+    fact[same_digests_$program]=$(wc -l <"$out/$program-jit.digests")
+  else
+    fail "$program differs"
+  fi
+done
+
+echo "== $modules random modules"
+of_each=$(((modules + processors - 1) / processors))
+seq 0 $((processors - 1)) | xargs -P "$processors" -I{} sh -c \
+  "mkdir '$out/random-{}' && cd '$out/random-{}' && timeout -k 3 600 '$p/bin/engines-agree' jit --modules $of_each --first \$(($first + {} * $of_each)) >log 2>&1 && grep -q ': 0 differ' log && echo ok || echo {}" >"$out/random"
+fact[random_modules]=$((of_each * $(grep -c '^ok$' "$out/random")))
+for part in $(grep -v '^ok$' "$out/random"); do
+  fail "random modules from $((first + part * of_each))"
+  tail -n 5 "$out/random-$part/log"
+done
+
+if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
+  for tool in memcheck synccheck initcheck; do
+    echo "== $tool"
+    errors=0
+    for file in add matmul sort loop gather cumsum softmax cross_entropy adam; do
+      quick 60 "$sanitizer" --tool $tool --error-exitcode 9 "$run" --test --engine jit --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
+      code=$?
+      ((code == 0)) || { errors=$((errors + 1)); echo "$file: exit $code"; grep -m 3 -E "=========     |Error" "$out/$tool-$file.log"; }
+    done
+    fact[${tool}_files_with_findings]=$errors
+    ((errors == 0)) || fail "$tool"
+  done
+fi
+
+json=$results/$(echo "${device##* }" | tr 'A-Z' 'a-z')-jit-$(date -u +%F).json
+{
+  echo "{"
+  echo "  \"command\": \"MODULES=$modules FIRST=$first SANITIZE=${SANITIZE:-1} tests/gpu/jit.sh PACKAGE OUT\","
+  echo "  \"device\": \"$device\", \"driver\": \"$driver\", \"date\": \"$(date -u +%F)\","
+  for key in "${!fact[@]}"; do echo "  \"$key\": ${fact[$key]},"; done | sort
+  echo "  \"failures\": \"${failures[*]:-none}\""
+  echo "}"
+} >"$json"
+cat "$json"
+echo "== failures: ${failures[*]:-none}"
+exit ${#failures[@]}
