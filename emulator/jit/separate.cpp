@@ -38,7 +38,7 @@ class Separator {
  private:
   template <typename T>
   T read(size_t at) const {
-    T value;
+    T value{};
     std::memcpy(&value, made_.record.data() + at, sizeof value);
     return value;
   }
@@ -67,7 +67,7 @@ class Separator {
   }
 
   Separated made_;
-  Node node_;
+  Node node_{};
 };
 
 }  // namespace

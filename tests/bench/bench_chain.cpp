@@ -18,9 +18,10 @@ constexpr size_t kElements = size_t{16} << 20;
 constexpr int kThreads = 2;
 constexpr double kAskedShare = 0.9;
 
+// The result is a state: outputs are zeroed before a run.
 const char* const kProgram = R"(.trek 1.0
 .input @x f32[16777216]
-.output @y f32[16777216]
+.state @y f32[16777216] = 0
 .func main() {
   %a = mul @x, 0.5
   %b = add %a, 0.25
