@@ -481,10 +481,15 @@ TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t ti
   const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
   const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
   const int64_t column = (tile - batch * of.across) * of.tile_columns;
-  thin::Work work = {task, node, arena, nullptr, nullptr, batch * of.m * of.n + column,
-                     static_cast<uint32_t>(column),
-                     static_cast<uint32_t>(of.n - column < of.tile_columns ? of.n - column
-                                                                           : of.tile_columns)};
+  thin::Work work = {
+      task,
+      node,
+      arena,
+      nullptr,
+      nullptr,
+      batch * of.m * of.n + column,
+      static_cast<uint32_t>(column),
+      static_cast<uint32_t>(of.n - column < of.tile_columns ? of.n - column : of.tile_columns)};
   work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
   work.right =
       work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;
