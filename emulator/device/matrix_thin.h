@@ -231,7 +231,9 @@ struct Blocks {
     }
   }
   // A row that there is not is the first again.
-  TREK_TILE_MEMBER const float* row(uint32_t r) const { return r < rows ? x + r * line : x; }
+  TREK_TILE_MEMBER const float* row(uint32_t r) const {
+    return r < rows ? ahead_of(x, r * line) : x;
+  }
 
   TREK_TILE_MEMBER void multiply(uint32_t n, float (&sum)[kRows][kColumns]) const {
     uint32_t k = 0;
