@@ -24,7 +24,7 @@ using kernels::Kernels;
 using kernels::Panels;
 using kernels::Side;
 
-constexpr int64_t kBlockBytes = 8 * 1024 * 1024;  // of one operand, packed
+constexpr int64_t kBlockBytes = int64_t{8} * 1024 * 1024;  // of one operand, packed
 
 const Kernels* kernels_here(std::string& why) {
   static const auto chosen = [] {
