@@ -51,14 +51,9 @@ function(trek_add_fat_binary TARGET SOURCE)
   set(assemble ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/assemble.sh)
   file(MAKE_DIRECTORY ${folder})
   # Contraction off and correctly rounded operations: the strict numerics hold on the device too.
+  include(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/device_flags.cmake)
   set(flags
-      -x
-      cuda
-      --cuda-device-only
-      --cuda-feature=+ptx80
-      --cuda-path=/nonexistent
-      -nocudainc
-      -nocudalib
+      ${TREK_DEVICE_FLAGS}
       -std=c++20
       -O3
       -ffp-contract=off

@@ -18,7 +18,6 @@
 #include "emulator/jit/library.h"
 #include "emulator/jit/requests.h"
 #include "emulator/loading.h"
-#include "emulator/plan/link.h"
 #include "emulator/resident/gpu_compiler.h"
 #include "emulator/resident/program.h"
 
@@ -255,20 +254,13 @@ isa::Result<std::string> print_gpu_code(
   plan::Device device = *plan::find_device(device_name);
   device.shared_bytes = device::kSharedBytes;
   device.copies_tensors = level == kHopper;
-  plan::LinkOptions link;
-  link.fast = options.numerics == NumericsMode::fast;
-  auto plan = plan::link(module, device, link);
-  if (!plan) return plan.take_problems();
-  auto image = resident::encode(*plan);
-  if (!image) return image.take_problems();
-  Wanted wanted = wanted_of(*plan, *image);
-  for (size_t i = 0; i < wanted.requests.size(); ++i) {
-    const plan::Node& node = plan->nodes[wanted.first[i]];
-    wanted.requests[i].source = place(node.function, node.instruction);
-  }
-  auto text = form == Form::ir ? compiler->print(wanted.requests, level)
-                               : compiler->compile(wanted.requests, level, threads_here());
-  if (const auto* refusal = std::get_if<Refusal>(&text)) return problem_of(*plan, wanted, *refusal);
+  auto listing = listing_of(module, device, options.numerics, place);
+  if (!listing) return listing.take_problems();
+  const std::vector<Request>& requests = listing->wanted.requests;
+  auto text = form == Form::ir ? compiler->print(requests, level)
+                               : compiler->compile(requests, level, threads_here());
+  if (const auto* refusal = std::get_if<Refusal>(&text))
+    return problem_of(listing->plan, listing->wanted, *refusal);
   std::string code = std::get<std::string>(std::move(text));
   if (form == Form::sass) return disassembled(code, level);
   return code;

@@ -12,7 +12,6 @@
 #include "emulator/jit/products.h"
 #include "emulator/jit/requests.h"
 #include "emulator/loading.h"
-#include "emulator/plan/link.h"
 #include "emulator/resident/program.h"
 
 namespace trek {
@@ -89,19 +88,12 @@ isa::Result<std::string> print_code(
     return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
   const int threads = threads_of(options);
   const auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
-  plan::LinkOptions link;
-  link.fast = options.numerics == NumericsMode::fast;
-  auto plan = plan::link(module, resident::plan_device(*machine, available_memory()), link);
-  if (!plan) return plan.take_problems();
-  auto image = resident::encode(*plan);
-  if (!image) return image.take_problems();
-  Wanted wanted = wanted_of(*plan, *image);
-  for (size_t i = 0; i < wanted.requests.size(); ++i) {
-    const plan::Node& node = plan->nodes[wanted.first[i]];
-    wanted.requests[i].source = place(node.function, node.instruction);
-  }
-  auto text = with->print(wanted.requests, form);
-  if (const auto* refusal = std::get_if<Refusal>(&text)) return problem_of(*plan, wanted, *refusal);
+  auto listing = listing_of(module, resident::plan_device(*machine, available_memory()),
+                            options.numerics, place);
+  if (!listing) return listing.take_problems();
+  auto text = with->print(listing->wanted.requests, form);
+  if (const auto* refusal = std::get_if<Refusal>(&text))
+    return problem_of(listing->plan, listing->wanted, *refusal);
   return std::get<std::string>(std::move(text));
 }
 

@@ -8,6 +8,7 @@
 #include "emulator/device/node.h"
 #include "emulator/jit/separate.h"
 #include "emulator/loading.h"
+#include "emulator/plan/link.h"
 #include "isa/ops.h"
 
 namespace trek::jit {
@@ -33,6 +34,24 @@ Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
     wanted.uses.push_back({record.node, found->second, std::move(node.addresses)});
   }
   return wanted;
+}
+
+isa::Result<Listing> listing_of(
+    const isa::Module& module, const plan::Device& device, NumericsMode numerics,
+    const std::function<std::string(uint32_t function, uint32_t instruction)>& place) {
+  plan::LinkOptions options;
+  options.fast = numerics == NumericsMode::fast;
+  auto plan = plan::link(module, device, options);
+  if (!plan) return plan.take_problems();
+  auto image = resident::encode(*plan);
+  if (!image) return image.take_problems();
+  Listing listing = {plan.take(), {}};
+  listing.wanted = wanted_of(listing.plan, *image);
+  for (size_t i = 0; i < listing.wanted.requests.size(); ++i) {
+    const plan::Node& node = listing.plan.nodes[listing.wanted.first[i]];
+    listing.wanted.requests[i].source = place(node.function, node.instruction);
+  }
+  return listing;
 }
 
 isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal) {

@@ -4,8 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "emulator/engine.h"
 #include "emulator/jit/compiler.h"
 #include "emulator/plan/plan.h"
 #include "emulator/resident/encode.h"
@@ -26,6 +29,15 @@ struct Wanted {
   std::vector<Use> uses;
 };
 Wanted wanted_of(const plan::Plan& plan, const resident::Image& image);
+
+// The code of a module, to be shown: of each request the line that `place` gives for its first node.
+struct Listing {
+  plan::Plan plan;
+  Wanted wanted;
+};
+isa::Result<Listing> listing_of(
+    const isa::Module& module, const plan::Device& device, NumericsMode numerics,
+    const std::function<std::string(uint32_t function, uint32_t instruction)>& place);
 
 // What names the instruction of the refused request.
 isa::Problem problem_of(const plan::Plan& plan, const Wanted& wanted, const Refusal& refusal);

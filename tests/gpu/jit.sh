@@ -12,14 +12,9 @@ out=$(mktemp -d) # logs
 modules=${MODULES:-2000}
 first=${FIRST:-9000}
 run=$p/bin/trek-run
-failures=()
-declare -A fact
 export TREK_CUBIN_CACHE=$out/cubins
 cd "$p"
-fail() { echo "FAILED: $1"; failures+=("$1"); }
-quick() { timeout -k 3 "$@"; }
-device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+source tests/gpu/report.sh
 processors=$(nproc)
 "$run" --list-engines | grep '^jit .*level sm_' || { echo "the engine jit takes no GPU here"; exit 4; }
 
@@ -80,27 +75,8 @@ done
 
 if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
   for tool in memcheck synccheck initcheck; do
-    echo "== $tool"
-    errors=0
-    for file in add matmul sort loop gather cumsum softmax cross_entropy adam; do
-      quick 60 "$sanitizer" --tool $tool --error-exitcode 9 "$run" --test --engine jit --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
-      code=$?
-      ((code == 0)) || { errors=$((errors + 1)); echo "$file: exit $code"; grep -m 3 -E "=========     |Error" "$out/$tool-$file.log"; }
-    done
-    fact[${tool}_files_with_findings]=$errors
-    ((errors == 0)) || fail "$tool"
+    sanitize 60 jit $tool "$run" add matmul sort loop gather cumsum softmax cross_entropy adam
   done
 fi
 
-json=$results/$(echo "${device##* }" | tr 'A-Z' 'a-z')-jit-$(date -u +%F).json
-{
-  echo "{"
-  echo "  \"command\": \"MODULES=$modules FIRST=$first SANITIZE=${SANITIZE:-1} tests/gpu/jit.sh PACKAGE OUT\","
-  echo "  \"device\": \"$device\", \"driver\": \"$driver\", \"date\": \"$(date -u +%F)\","
-  for key in "${!fact[@]}"; do echo "  \"$key\": ${fact[$key]},"; done | sort
-  echo "  \"failures\": \"${failures[*]:-none}\""
-  echo "}"
-} >"$json"
-cat "$json"
-echo "== failures: ${failures[*]:-none}"
-exit ${#failures[@]}
+report jit "MODULES=$modules FIRST=$first SANITIZE=${SANITIZE:-1} tests/gpu/jit.sh PACKAGE OUT"

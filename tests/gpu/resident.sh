@@ -11,17 +11,12 @@ results=$(cd "$2" && pwd)
 out=$(mktemp -d) # logs
 modules=${MODULES:-10000}
 run=$p/bin/trek-run
-failures=()
-declare -A fact
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-/tmp/trek-cuda-cache} CUDA_CACHE_MAXSIZE=4294967296
 if [[ -d $p/data && ! -e /usr/share/datasets/fashion-mnist ]]; then
   mkdir -p /usr/share/datasets && cp -r "$p/data/fashion-mnist" /usr/share/datasets/
 fi
 cd "$p"
-fail() { echo "FAILED: $1"; failures+=("$1"); }
-quick() { timeout -k 3 "$@"; }
-device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+source tests/gpu/report.sh
 
 echo "== start-up"
 for word in first again; do
@@ -87,18 +82,9 @@ if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /u
   echo "== racecheck of known races"
   SANITIZER=$sanitizer quick 90 tests/gpu/racecheck.sh bin/racecheck-probe || fail "racecheck of known races"
   for tool in memcheck racecheck synccheck initcheck; do
-    echo "== $tool"
-    errors=0
     checked=$run # of racecheck the kernel that was built for it, where it was: see emulator/resident/README.md
     [[ $tool = racecheck && -x $run-racecheck ]] && checked=$run-racecheck
-    for file in add matmul sort loop gather cumsum softmax cross_entropy adam; do
-      [[ -e tests/conformance/$file.trek ]] || continue
-      quick 40 "$sanitizer" --tool $tool --error-exitcode 9 "$checked" --test --engine resident --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
-      code=$?
-      ((code == 0)) || { errors=$((errors + 1)); echo "$file: exit $code"; grep -m 3 -E "=========     |Error|Race|hazard" "$out/$tool-$file.log"; }
-    done
-    fact[${tool}_files_with_findings]=$errors
-    ((errors == 0)) || fail "$tool"
+    sanitize 40 resident $tool "$checked" add matmul sort loop gather cumsum softmax cross_entropy adam
   done
 fi
 
@@ -118,15 +104,4 @@ for program in tests/bench/programs/{chain_within,product_f32,scalars}.trek samp
   fact[time_$name]="\"$median\""
 done
 
-json=$results/$(echo "${device##* }" | tr 'A-Z' 'a-z')-resident-$(date -u +%F).json
-{
-  echo "{"
-  echo "  \"command\": \"MODULES=$modules SANITIZE=${SANITIZE:-1} tests/gpu/resident.sh PACKAGE OUT\","
-  echo "  \"device\": \"$device\", \"driver\": \"$driver\", \"date\": \"$(date -u +%F)\","
-  for key in "${!fact[@]}"; do echo "  \"$key\": ${fact[$key]},"; done | sort
-  echo "  \"failures\": \"${failures[*]:-none}\""
-  echo "}"
-} >"$json"
-cat "$json"
-echo "== failures: ${failures[*]:-none}"
-exit ${#failures[@]}
+report resident "MODULES=$modules SANITIZE=${SANITIZE:-1} tests/gpu/resident.sh PACKAGE OUT"
