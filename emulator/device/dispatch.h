@@ -339,8 +339,7 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
 template <Quick kQuick>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
-  if constexpr (kQuick == Quick::move)
-    run_quick_move(block, node, first, count, environment.arena);
+  if constexpr (kQuick == Quick::move) run_quick_move(block, node, first, count, environment.arena);
 #ifdef __CUDA__
   else if constexpr (kQuick == Quick::rows)
     run_quick_rows(block, node, first, count, environment.arena);

@@ -61,16 +61,16 @@ TREK_UNIT void run_quick_rows(const Block& block, const Node& node, int64_t firs
     const uint32_t rows_here = left < rows::kTeam ? static_cast<uint32_t>(left) : rows::kTeam;
     const int64_t begin = row * n;
     if (row != first) task.sync();
-    each_element<false>(task, node, node.fetch[0], begin, int64_t{rows_here} * n, arena,
-                        [&](int64_t element, const Four& values, bool four) {
-                          auto* to = task.shared<uint32_t>(shared_at::kValues) +
-                                     static_cast<uint32_t>(element - begin);
-                          if (four)
-                            *reinterpret_cast<Words*>(to) = {
-                                {values.e[0], values.e[1], values.e[2], values.e[3]}};
-                          else
-                            *to = values.e[0];
-                        });
+    each_element<false>(
+        task, node, node.fetch[0], begin, int64_t{rows_here} * n, arena,
+        [&](int64_t element, const Four& values, bool four) {
+          auto* to =
+              task.shared<uint32_t>(shared_at::kValues) + static_cast<uint32_t>(element - begin);
+          if (four)
+            *reinterpret_cast<Words*>(to) = {{values.e[0], values.e[1], values.e[2], values.e[3]}};
+          else
+            *to = values.e[0];
+        });
     task.sync();
     if (warp < rows_here) {
       float result = rows::join_shared(task, opcode, shared_at::kValues + 4 * warp * n, lane, n);
