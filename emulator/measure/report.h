@@ -36,8 +36,8 @@ struct Setting {
   std::vector<std::pair<std::string, std::string>> versions;  // "cublas" -> "13.1.0"
 };
 
-// Date, command, processor and operating system; the revision from $TREK_REVISION, or from git where the
-// current folder is a checkout.
+// Date, command, processor and operating system; the revision from $TREK_REVISION, else of the package that the
+// program is in, else from git where the current folder is a checkout.
 Setting describe_setting(const std::string& program, int argc, const char* const* argv);
 
 // Programs that ran here in the last minute, on average, beside how many processors there are: where
