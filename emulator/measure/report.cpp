@@ -94,6 +94,7 @@ Json comparison_json(const NamedComparison& comparison) {
                  {"ours_seconds", estimate_json(result.ours)},
                  {"rival_seconds", estimate_json(result.rival)}};
   if (comparison.target > 0) object["target_ratio"] = comparison.target;
+  if (!comparison.list.empty()) object["list"] = comparison.list;
   return object;
 }
 

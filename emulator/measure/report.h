@@ -23,7 +23,10 @@ struct NamedComparison {
   std::string ours;   // "ref strict"
   std::string rival;  // "oneDNN 2.6.3"
   Comparison result;
-  double target = 0;  // the ratio rival ÷ ours that is asked for; 0: none
+  double target =
+      0;  // the ratio rival ÷ ours that is asked for, of a list its geometric mean; 0: none
+  // What it belongs to, where many are judged together: "GEMM bf16, random shapes"; "": it stands alone.
+  std::string list = {};
 };
 
 // What was measured where, with what.

@@ -63,6 +63,8 @@ Status bench_chains(GpuBench& bench);
 // One product as one instruction, beside cuBLAS.
 Status bench_product_bf16(GpuBench& bench);
 Status bench_product_f32(GpuBench& bench);
+// Softmax, layer norm, gelu, losses and Adam over more than the cache holds, beside a plain addition.
+Status bench_rows(GpuBench& bench);
 // Networks, beside PyTorch.
 Status bench_mlp_step(GpuBench& bench);
 Status bench_mlp_step_4096(GpuBench& bench);

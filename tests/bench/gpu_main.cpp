@@ -29,14 +29,12 @@ struct Benchmark {
   std::string name;
   Status (*run)(GpuBench& bench);
 };
-const Benchmark kBenchmarks[] = {{"chains", bench_chains},
-                                 {"product_bf16", bench_product_bf16},
-                                 {"product_f32", bench_product_f32},
-                                 {"mlp_step", bench_mlp_step},
-                                 {"mlp_step_4096", bench_mlp_step_4096},
-                                 {"mlp_forward", bench_mlp_forward},
-                                 {"lstm", bench_lstm},
-                                 {"gpt2_token", bench_gpt2_token}};
+const Benchmark kBenchmarks[] = {
+    {"chains", bench_chains},           {"product_bf16", bench_product_bf16},
+    {"product_f32", bench_product_f32}, {"rows", bench_rows},
+    {"mlp_step", bench_mlp_step},       {"mlp_step_4096", bench_mlp_step_4096},
+    {"mlp_forward", bench_mlp_forward}, {"lstm", bench_lstm},
+    {"gpt2_token", bench_gpt2_token}};
 
 int fail(int code, const Error& error) {
   fmt::print(stderr, "bench-gpu: {}\n", error.text());
