@@ -1,10 +1,8 @@
-// Native contenders on one device that an engine's figures stand beside: barriers across the grid, plain additions,
-// and cuBLAS's matrix products. Each keeps its buffers, makes contenders that refer to it, and checks what was
+// Native contenders on one device that an engine's figures stand beside: barriers across the grid and plain additions
+// (matrix products: products.h). Each keeps its buffers, makes contenders that refer to it, and checks what was
 // computed.
 #pragma once
 
-#include <cstddef>
-#include <span>
 #include <vector>
 
 #include "emulator/measure/ceiling_bench.h"
@@ -64,40 +62,5 @@ class Additions {
 // Elements that are compared at the beginning, in the middle and at the end of an array.
 inline constexpr uint64_t kWindow = 4096;
 std::vector<uint64_t> windows(uint64_t elements);
-
-// Products of random square matrices by cuBLAS, over as many sets of operands as pass the cache.
-class CublasProducts {
- public:
-  static Result<CublasProducts> create(const CeilingBench& bench, const driver::Cublas& cublas,
-                                       driver::GemmType type, int size, bool b_transposed);
-
-  // Seconds of one product, of `repeats` in a row: what runs long is slowed by its power.
-  Contender contender(std::string name, int repeats);
-  Status check() const;
-
- private:
-  CublasProducts(const CeilingBench& bench, const driver::Cublas& cublas, driver::GemmType type,
-                 driver::GemmShape shape, int sets, std::vector<driver::DeviceBuffer> buffers)
-      : bench_(&bench),
-        cublas_(&cublas),
-        type_(type),
-        shape_(shape),
-        buffers_(std::move(buffers)),
-        turn_(sets) {}
-  Status enqueue(int repeats);
-
-  const CeilingBench* bench_;
-  const driver::Cublas* cublas_;
-  driver::GemmType type_;
-  driver::GemmShape shape_;
-  std::vector<driver::DeviceBuffer> buffers_;  // A, B, C of each set
-  Turn turn_;
-};
-
-// Some elements of C[m,n] = A B against sums in f64, for operands of unit variance; bytes are of row-major
-// matrices of the shape.
-Status check_product(driver::GemmType type, const driver::GemmShape& shape,
-                     std::span<const std::byte> a, std::span<const std::byte> b,
-                     std::span<const std::byte> c);
 
 }  // namespace trek::measure

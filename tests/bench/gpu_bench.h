@@ -63,6 +63,11 @@ Status bench_chains(GpuBench& bench);
 // One product as one instruction, beside cuBLAS.
 Status bench_product_bf16(GpuBench& bench);
 Status bench_product_f32(GpuBench& bench);
+// Lists of products (gemm_shapes.h), beside cuBLAS in a CUDA graph.
+Status bench_gemm_bf16(GpuBench& bench);
+Status bench_gemm_f16(GpuBench& bench);
+Status bench_gemm_f32(GpuBench& bench);
+Status bench_gemm_tf32(GpuBench& bench);
 // Softmax, layer norm, gelu, losses and Adam over more than the cache holds, beside a plain addition.
 Status bench_rows(GpuBench& bench);
 // Networks, beside PyTorch.

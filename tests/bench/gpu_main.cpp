@@ -34,7 +34,9 @@ const Benchmark kBenchmarks[] = {
     {"product_f32", bench_product_f32}, {"rows", bench_rows},
     {"mlp_step", bench_mlp_step},       {"mlp_step_4096", bench_mlp_step_4096},
     {"mlp_forward", bench_mlp_forward}, {"lstm", bench_lstm},
-    {"gpt2_token", bench_gpt2_token}};
+    {"gpt2_token", bench_gpt2_token},   {"gemm_bf16", bench_gemm_bf16},
+    {"gemm_f16", bench_gemm_f16},       {"gemm_f32", bench_gemm_f32},
+    {"gemm_tf32", bench_gemm_tf32}};
 
 int fail(int code, const Error& error) {
   fmt::print(stderr, "bench-gpu: {}\n", error.text());

@@ -1,7 +1,7 @@
 // Matrix products as one instruction, beside cuBLAS on random operands of the same shape and type.
 #include <fmt/format.h>
 
-#include "emulator/measure/rivals.h"
+#include "emulator/measure/products.h"
 #include "tests/bench/gpu_bench.h"
 
 namespace trek::bench {
