@@ -29,7 +29,8 @@ struct Part {
     first = tile * kTile;
     length = n - first < kTile ? n - first : kTile;
   }
-  TREK_ON_DEVICE bool has(uint32_t i) const { return lane + 32 * i < length; }
+  // Code that is made for one n knows where all tiles are whole.
+  TREK_ON_DEVICE bool has(uint32_t i) const { return n % kTile == 0 || lane + 32 * i < length; }
 
   uint32_t n;
   uint32_t tiles;  // of a row
