@@ -126,6 +126,13 @@ TREK_UNIT_CALL void long_softmax(Task task, int64_t first, int64_t end) {
                   const int64_t begin = row * of.n + of.first + of.lane;
                   if (!log && Divisor::is_good(whole.sum) && divide_well(e, of)) {
                     const Divisor by(whole.sum);
+                    if (type == DType::f32) {
+                      float* out = reinterpret_cast<float*>(to) + begin;
+#pragma unroll
+                      for (uint32_t i = 0; i < kOfTile; ++i)
+                        if (of.has(i)) out[32 * i] = by.divide(e.x[i]);
+                      return;
+                    }
 #pragma unroll
                     for (uint32_t i = 0; i < kOfTile; ++i)
                       if (of.has(i)) store32(to, type, begin + 32 * i, bits_of(by.divide(e.x[i])));

@@ -62,14 +62,11 @@ template <typename C>
 TREK_UNIT_CALL void softmax(Task task, int64_t line, int64_t end) {
   if (task.node().lines.n == 0) return;
 #ifdef __CUDA__
-  if constexpr (sizeof(C) == 4) switch (static_cast<Rows>(task.node().lines.rows)) {
-      case Rows::by_warps:
-        return rows::softmax(task, line, end);
-      case Rows::by_block:
-        return rows::long_softmax(task, line, end);
-      case Rows::staged:
-        break;
-    }
+  if constexpr (sizeof(C) == 4) {
+    const auto how = static_cast<Rows>(task.node().lines.rows);
+    if (how == Rows::by_warps) return rows::softmax(task, line, end);
+    if (how == Rows::by_block) return rows::long_softmax(task, line, end);
+  }
 #endif
   const auto opcode = static_cast<Opcode>(task.node().opcode);
   const uint32_t arrays = opcode == Opcode::Softmax || opcode == Opcode::LogSoftmax ? 1 : 2;
