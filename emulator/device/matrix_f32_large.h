@@ -9,7 +9,7 @@
 
 #ifdef __CUDA__
 
-#include "emulator/device/matrix_f32_part.h"
+#include "emulator/device/matrix_f32_sums.h"
 
 namespace trek::device::matrix_f32 {
 
@@ -21,13 +21,9 @@ inline constexpr uint32_t kPitch = (kLargeLines + kPad) * 4;  // bytes from one 
 inline constexpr uint32_t kStage = kDepth * kPitch;
 inline constexpr uint32_t kRing =
     kStages * kStage;  // of one operand; the right one's is behind the left's
-inline constexpr uint32_t kSums = kLargeLines * kLargeLines * 4;
 inline constexpr uint32_t kSegments = kPanels + 2 * kRing;
 inline constexpr uint32_t kTotals = kSegments + kSums;
 static_assert(kTotals + kSums <= kSharedBytes);
-
-// The 16 fours of a thread, each four rows of a column of its patch, are kFours bytes apart.
-inline constexpr uint32_t kFours = kBlockThreads * 16;
 
 // What a thread copies of one operand for each stage: 2 times 16 bytes, or 2 times 4 elements. Lines that do
 // not exist are the last one again: their outputs nobody takes.
@@ -138,14 +134,8 @@ TREK_UNIT_CALL void multiply_large(Task task) {
     commit_copies();
   }
 
-  constexpr Float4 kNothing = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added first stays itself
-#pragma unroll
-  for (uint32_t v = 0; v < 16; ++v) store_four(sums + v * kFours, kNothing);
   float sum[8][8];
-#pragma unroll
-  for (uint32_t i = 0; i < 8; ++i)
-#pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) sum[i][j] = 0;
+  clear_sums(sums, sum);
   wait_for_copies(kStages - 2);
   task.sync();
   // The elements of a k are loaded while those of the one before are multiplied.
@@ -201,47 +191,12 @@ TREK_UNIT_CALL void multiply_large(Task task) {
         if (j % 4 == 3) y[j / 4] = load_four(right_at + ahead * kPitch + j / 4 * 32 * 4);
       }
     }
-    if (!ends) continue;
-#pragma unroll
-    for (uint32_t v = 0; v < 16; ++v) {
-      const uint32_t i = v / 8 * 4;
-      const uint32_t j = v % 8;
-      store_four(sums + v * kFours,
-                 load_four(sums + v * kFours) +
-                     Float4{sum[i][j], sum[i + 1][j], sum[i + 2][j], sum[i + 3][j]});
-#pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) sum[i + e][j] = 0;
-    }
-    // Totals, where there are several segments.
-    const bool last = from + kStep >= k_end;
-    if (k_end <= kSegment || (from % kSegment != kSegment - kStep && !last)) continue;
-    TREK_ROLLED
-    for (uint32_t at = sums; at != sums + kSums; at += kFours) {
-      Float4 total = load_four_now(at);
-      if (from >= kSegment) total = load_four_now(at + kSums) + total;
-      store_four(at + kSums, total);
-      store_four(at, last ? total : kNothing);
-    }
+    if (ends) add_block(sums, sum, from, k_end);
   }
-  // Each thread has sums of its own; now they lie in rows.
-#pragma unroll
-  for (uint32_t v = 0; v < 16; ++v) {
-    const Float4 four = load_four_now(sums + v * kFours);
-#pragma unroll
-    for (uint32_t e = 0; e < 4; ++e) sum[v / 8 * 4 + e][v % 8] = four[e];
-  }
-  task.sync();
-  float* values = task.shared<float>(shared_at::kValues);
-  const uint32_t rows = part_of(task).rows;
-  const uint32_t columns = part_of(task).columns;
-#pragma unroll
-  for (uint32_t i = 0; i < 8; ++i)
-#pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) {
-      const uint32_t row = down + i % 4 + i / 4 * 16;
-      const uint32_t column = across + j % 4 + j / 4 * 32;
-      if (row < rows && column < columns) values[row * columns + column] = sum[i][j];
-    }
+  take_sums(task, sums, sum);
+  lay_in_rows(
+      task, sum, [&](uint32_t i) TREK_TILE_LAMBDA { return down + i % 4 + i / 4 * 16; },
+      [&](uint32_t j) TREK_TILE_LAMBDA { return across + j % 4 + j / 4 * 32; });
 }
 
 }  // namespace trek::device::matrix_f32

@@ -9,7 +9,7 @@
 
 #ifdef TREK_SM90A
 
-#include "emulator/device/matrix_f32_part.h"
+#include "emulator/device/matrix_f32_sums.h"
 #include "emulator/device/matrix_ring_90a.h"
 
 namespace trek::device::matrix_f32 {
@@ -20,16 +20,12 @@ using tensor::Ring90;
 
 inline constexpr uint32_t kDepth = tensor::kF32Depth;
 inline constexpr uint32_t kPanel = kLargeLines * kDepth * 4;  // of one operand in a slot
-inline constexpr uint32_t kSums = kLargeLines * kLargeLines * 4;
 inline constexpr uint32_t kKRow = kLargeLines * 4;  // bytes from one k to the next, [k][lines]
 static_assert(2 * kPanel == Ring90::slot_bytes(kLargeLines) && kDepth * 4 == tensor::kRowBytes);
 // Behind the ring: sums of segments, and totals where there are several.
 static_assert(kCut + sizeof(Cut) <= Ring90::kBehind);
 static_assert(4 * 2 * kPanel + kSums <= Ring90::kRoom &&
               2 * 2 * kPanel + 2 * kSums <= Ring90::kRoom);
-
-// The 16 fours of a thread, each four rows of a column of its patch, are kFours bytes apart.
-inline constexpr uint32_t kFours = kBlockThreads * 16;
 
 // A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
 // `first` is the warp's first line.
@@ -90,14 +86,8 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   Lines<kLeftByLine, 4> left(first_slot, down, lane_down);
   Lines<kRightByLine, 8> right(first_slot + kPanel, across, lane_across);
 
-  constexpr Float4 kNothing = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added first stays itself
-#pragma unroll
-  for (uint32_t v = 0; v < 16; ++v) store_four(sums + v * kFours, kNothing);
   float sum[8][8];
-#pragma unroll
-  for (uint32_t i = 0; i < 8; ++i)
-#pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) sum[i][j] = 0;
+  clear_sums(sums, sum);
 
   Elements<kLeftByLine> x;
   Elements<kRightByLine> y;
@@ -173,50 +163,15 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
         }
       }
     }
-    if (!ends) continue;
-#pragma unroll
-    for (uint32_t v = 0; v < 16; ++v) {
-      const uint32_t i = v / 8 * 4;
-      const uint32_t j = v % 8;
-      store_four(sums + v * kFours,
-                 load_four(sums + v * kFours) +
-                     Float4{sum[i][j], sum[i + 1][j], sum[i + 2][j], sum[i + 3][j]});
-#pragma unroll
-      for (uint32_t e = 0; e < 4; ++e) sum[i + e][j] = 0;
-    }
-    // Totals, where there are several segments.
-    const bool last = from + kStep >= k_end;
-    if (k_end <= kSegment || (from % kSegment != kSegment - kStep && !last)) continue;
-    TREK_ROLLED
-    for (uint32_t at = sums; at != sums + kSums; at += kFours) {
-      Float4 total = load_four_now(at);
-      if (from >= kSegment) total = load_four_now(at + kSums) + total;
-      store_four(at + kSums, total);
-      store_four(at, last ? total : kNothing);
-    }
+    if (ends) add_block(sums, sum, from, k_end);
   }
-  // Each thread has sums of its own; now they lie in rows.
-#pragma unroll
-  for (uint32_t v = 0; v < 16; ++v) {
-    const Float4 four = load_four_now(sums + v * kFours);
-#pragma unroll
-    for (uint32_t e = 0; e < 4; ++e) sum[v / 8 * 4 + e][v % 8] = four[e];
-  }
-  task.sync();
+  take_sums(task, sums, sum);
   // The last slot is the ring's again; who brings writes to it only when the part has been given.
   if (lane == 0)
     tensor::barrier_arrive(Ring90::empty(shared, (k_slot == 0 ? slot - 1 : slot) & (slots - 1)));
-  float* values = task.shared<float>(shared_at::kValues);
-  const uint32_t rows = part_of(task).rows;
-  const uint32_t columns = part_of(task).columns;
-#pragma unroll
-  for (uint32_t i = 0; i < 8; ++i)
-#pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) {
-      const uint32_t row = down + left.line(lane_down, i);
-      const uint32_t column = across + right.line(lane_across, j);
-      if (row < rows && column < columns) values[row * columns + column] = sum[i][j];
-    }
+  lay_in_rows(
+      task, sum, [&](uint32_t i) TREK_TILE_LAMBDA { return down + left.line(lane_down, i); },
+      [&](uint32_t j) TREK_TILE_LAMBDA { return across + right.line(lane_across, j); });
 }
 
 }  // namespace large_90a
