@@ -318,8 +318,7 @@ void Describer::quick_move(uint32_t operand, int64_t from_element, Map from, int
   node_.quick = static_cast<uint8_t>(Quick::move);
   node_.move.quick_from =
       static_cast<uint8_t>(record_.part_of_operand(operand, from_element * bytes, from));
-  node_.move.quick_to =
-      static_cast<uint8_t>(record_.part_of_result(0, to_element * bytes, to));
+  node_.move.quick_to = static_cast<uint8_t>(record_.part_of_result(0, to_element * bytes, to));
 }
 
 void Describer::describe_move() {

@@ -362,8 +362,9 @@ struct Move {
   Map map;  // from the result, or from what is written
   uint16_t rank;
   uint8_t in_place;
-  uint8_t quick_from;  // of a quick move the operands between whose places it moves the node's elements,
-  uint8_t quick_to;    // each by its map
+  uint8_t
+      quick_from;  // of a quick move the operands between whose places it moves the node's elements,
+  uint8_t quick_to;  // each by its map
   uint8_t unused[7];
 };
 

@@ -341,16 +341,15 @@ bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) con
          value.type.shape == flow_.type_of(module_, flow_.steps[at].results[0]).shape &&
          from->chain.size() + group.chain.size() <= kMaxMicroSteps &&
          from->operands.size() + group.operands.size() <= kMaxOperands &&
-         !written_between(*from, use.definition, at) &&
-         !overwrites_input(*from, flow_.steps[at]);
+         !written_between(*from, use.definition, at) && !overwrites_input(*from, flow_.steps[at]);
 }
 
 // Puts the program of an operand's producer before one of the group's own that reads the operand.
 void Fuser::splice_before(Group& group, std::vector<MicroStep>& program, uint32_t operand) const {
   const Group& producer = *groups_[uses_[group.operands[operand].index].definition];
   std::vector<MicroStep> other = std::exchange(group.chain, {});  // splice() appends to the chain
-  std::vector<MicroStep> own = &program == &group.chain ? std::exchange(other, {})
-                                                        : std::exchange(program, {});
+  std::vector<MicroStep> own =
+      &program == &group.chain ? std::exchange(other, {}) : std::exchange(program, {});
   const uint32_t last = splice(group, producer);
   for (MicroStep step : own) {
     for (MicroStep::Input& input : step.inputs) {
@@ -448,16 +447,16 @@ void Fuser::repeat(uint32_t definition, const std::vector<uint32_t>& readers) {
   uint32_t consumers = 0;
   for (uint32_t at : readers) {
     Group& group = *groups_[at];
-    const auto operand = static_cast<uint32_t>(std::ranges::find(group.operands, name) -
-                                               group.operands.begin());
+    const auto operand =
+        static_cast<uint32_t>(std::ranges::find(group.operands, name) - group.operands.begin());
     if (program_for(group, operand, definition) == nullptr) return;
     consumers += readers_of(group.prologue, operand) + readers_of(group.chain, operand);
   }
   if (consumers != uses_[name.index].consumers) return;
   for (uint32_t at : readers) {
     Group& group = *groups_[at];
-    const auto operand = static_cast<uint32_t>(std::ranges::find(group.operands, name) -
-                                               group.operands.begin());
+    const auto operand =
+        static_cast<uint32_t>(std::ranges::find(group.operands, name) - group.operands.begin());
     splice_before(group, *program_for(group, operand, definition), operand);
     tell(true, name.index, at, "worked out again");
   }

@@ -368,12 +368,14 @@ TREK_RESIDENT void compute() {
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
     bool trapped = false;
-#ifndef TREK_SPECIALISED
+#ifdef TREK_SPECIALISED
+    // The code of a thin product waits itself.
+    if (kind == Kind::thin || is_ready(shared, slot, n)) {
+#else
     if (kind == Kind::thin) {
       perform_thin();
-    } else
+    } else if (is_ready(shared, slot, n)) {
 #endif
-        if (is_ready(shared, slot, n)) {
       if (kind == Kind::halt) return Place().go_on(false);
 #ifndef TREK_SPECIALISED
       if (kind == Kind::quick) {
@@ -430,6 +432,12 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
 
 }  // namespace
 }  // namespace trek::resident
+
+#ifdef TREK_SPECIALISED
+extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
+  return trek::resident::is_ready();
+}
+#endif
 
 #ifdef TREK_SM90A
 // That it is there says to the host that units copy tensors by maps.
