@@ -119,19 +119,28 @@ Result<std::vector<Form>> prepare_forms(GpuBench& bench, const Network& network,
   return ready;
 }
 
-// From which trip on the engine that starts later has caught up with the one that starts at once.
-void record_break_even(GpuBench& bench, const std::string& title, const Side& early,
-                       const Side& late, double early_first, double late_first, double early_trip,
-                       double late_trip) {
-  if (late_trip >= early_trip) {
-    bench.recorder.add_note(
-        fmt::format("{}: {} never catches up with {}", title, late.name, early.name));
-    return;
+// How long side `which` takes to the end of its first run, and from which trip on it has caught up with those that
+// start sooner. Under further numerics an engine may find code of the first ones, so that says nothing.
+void record_first_run(GpuBench& bench, const std::string& title, const std::vector<Side>& sides,
+                      const std::vector<double>& first, const std::vector<measure::Series>& series,
+                      size_t which) {
+  const Side& late = sides[which];
+  if (late.numerics != sides.front().numerics) return;
+  bench.recorder.add(measure::Figure{fmt::format("{}, {}: first run", title, late.name), "s",
+                                     measure::exactly(first[which])});
+  for (size_t early = 0; early < which; ++early) {
+    const double gained =
+        measure::median(series[early].seconds) - measure::median(series[which].seconds);
+    if (gained <= 0) {
+      bench.recorder.add_note(
+          fmt::format("{}: {} never catches up with {}", title, late.name, sides[early].name));
+      continue;
+    }
+    const double trips = std::max(0.0, (first[which] - first[early]) / gained);
+    bench.recorder.add(measure::Figure{
+        fmt::format("{}: trips from which {} is ahead of {}", title, late.name, sides[early].name),
+        "trips", measure::exactly(trips)});
   }
-  const double trips = std::max(0.0, (late_first - early_first) / (early_trip - late_trip));
-  bench.recorder.add(measure::Figure{
-      fmt::format("{}: trips from which {} is ahead of {}", title, late.name, early.name), "trips",
-      measure::exactly(trips)});
 }
 
 // What the report says of all rounds: each of ours alone, and beside each form. `first` are the seconds to the end
@@ -144,12 +153,7 @@ void record(GpuBench& bench, const Network& network, const std::vector<Side>& si
     const measure::Estimate ours = measure::estimate(series[i].seconds);
     const std::string title = fmt::format("{}, {}", network.title, sides[i].name);
     bench.recorder.add(measure::Figure{title, "us", ours.times(1e6)});
-    bench.recorder.add(measure::Figure{title + ": first run", "s", measure::exactly(first[i])});
-    for (size_t early = 0; early < i; ++early) {
-      if (sides[early].numerics != sides[i].numerics) continue;
-      record_break_even(bench, network.title, sides[early], sides[i], first[early], first[i],
-                        measure::median(series[early].seconds), ours.median);
-    }
+    record_first_run(bench, network.title, sides, first, series, i);
     if (network.program == "gpt2_token" && bench.natives.copy_bytes > 0) {
       const auto read = static_cast<double>(sides[i].program->state_bytes());
       bench.recorder.add(measure::Figure{title + ": share of copy's bandwidth", "%",
