@@ -131,6 +131,9 @@ class Engine {
   virtual ~Engine() = default;
   virtual std::string_view name() const = 0;
   virtual std::string description() const = 0;  // device, instruction sets, threads: one line
+  // Whether it still compiles what nobody may want any more. Destroying it waits for that; who ends the process need
+  // not destroy it.
+  virtual bool is_busy() const { return false; }
   // The module must outlive the program. Fails with problems: out of memory, external data.
   // A trap while initialisers run is a problem too.
   virtual isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
