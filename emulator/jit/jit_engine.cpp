@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "emulator/device/matrix_panels.h"
+#include "emulator/jit/at_once.h"
 #include "emulator/jit/gpu_engine.h"
 #include "emulator/jit/library.h"
 #include "emulator/jit/products.h"
@@ -43,6 +44,11 @@ class PlanCompiler : public resident::HostCompiler {
   PlanCompiler(const Compiler& compiler, int threads) : compiler_(compiler), threads_(threads) {}
 
   uint64_t scratch_bytes() const override { return device::kPanelBytes; }
+
+  std::shared_ptr<const resident::HostCode> at_once(const plan::Plan& plan,
+                                                    const resident::Image& image) const override {
+    return code_at_once(image, plan.nodes.size());
+  }
 
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image,

@@ -124,6 +124,7 @@ Status Executable::upload() {
   launch_.stream_taken = reinterpret_cast<uint64_t*>(streams_taken_.address);
   launch_.regions = reinterpret_cast<RegionState*>(regions_.address);
   launch_.processors = image_.processors;
+  launch_.giver = image_.giver;
   launch_.region_count = image_.regions;
   launch_.scratch_bytes = machine_->scratch_bytes();
   mail_->describe(launch_);
@@ -160,6 +161,7 @@ Status Executable::take_over() {
   auto code = machine_->load(*next->code(), phases);
   if (!code) return code.error();
   code_ = code.take();
+  is_compiled_ = true;
   image_ = next->image();
   return upload_constants();
 }
@@ -254,7 +256,6 @@ Status Executable::serve(const RunOptions& options, std::string& dump, bool& sto
 // One launch: from the beginning, or from where the last one stopped.
 driver::Result<Ended> Executable::launch(const RunOptions& options, bool& stopped) {
   const auto began = Clock::now();
-  const uint64_t taken = mail_->said().back_edges;
   if (Status status = machine_->start(launch_, code_); !status) return status.error();
   Ended ended;
   if (Status status = serve(options, ended.dump, stopped); !status) return status.error();
@@ -269,10 +270,13 @@ driver::Result<Ended> Executable::launch(const RunOptions& options, bool& stoppe
   ended.trap = control.trap;
   if (control.trap.urgency != 0) ended.ending = Ending::trapped;
   if (!ended.dump.empty()) ended.ending = Ending::aborted;
-  Launched& sum = launched_[code_ == nullptr ? 0 : 1];
+  Stage& sum = stages_[is_compiled_ ? 1 : 0];
   sum.nanoseconds += static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count());
-  sum.back_edges += box.back_edges - taken;
+  // What ends at a back-edge does not take it.
+  const bool at_edge = box.ending == Ending::stopped || box.ending == Ending::limit;
+  const uint64_t taken = box.back_edges - (at_edge ? 1 : 0);
+  sum.trips += taken - std::exchange(taken_, taken);
   return ended;
 }
 
@@ -282,6 +286,7 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
   if (next_ != nullptr && !move_at_ && next_->is_done())
     if (Status status = take_over(); !status) return status.error();
   mail_->begin();
+  taken_ = 0;
   if (next_ != nullptr && move_at_) mail_->ask_to_stop(*move_at_);
   launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
   launch_.seed = seed;
@@ -298,7 +303,7 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
     ended = launch(options, stopped);
   }
   if (!ended) return ended;
-  ++launched_[code_ == nullptr ? 0 : 1].runs;
+  ++stages_[is_compiled_ ? 1 : 0].runs;
   if (options.profile) {
     profile_.resize(2 * plan_.nodes.size());
     const std::span rows(reinterpret_cast<std::byte*>(profile_.data()), profile_.size() * 8);

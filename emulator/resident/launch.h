@@ -25,16 +25,9 @@ struct Ended {
   std::string dump;  // where aborted: what every processor waited for
 };
 
-// What launches did, all together.
-struct Launched {
-  uint64_t runs = 0;
-  uint64_t nanoseconds = 0;
-  uint64_t back_edges = 0;  // taken
-};
-
 class Executable {
  public:
-  // `plan` must outlive it; `code` is what the machine compiled.
+  // `plan` must outlive it; `code` is what the machine compiled, null where the image is executed as it is.
   static driver::Result<std::unique_ptr<Executable>> create(
       std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
       std::shared_ptr<const MachineCode> code = nullptr);
@@ -52,9 +45,8 @@ class Executable {
   driver::Result<Ended> run(const Memory& arena, uint64_t seed, const RunOptions& options);
   // Per node, where profiled: nanoseconds of all processors, and tasks.
   const std::vector<uint64_t>& profile() const { return profile_; }
-  // Of images as they are, and of what was compiled.
-  const Launched& interpreted() const { return launched_[0]; }
-  const Launched& compiled() const { return launched_[1]; }
+  const Stage& interpreted() const { return stages_[0]; }
+  const Stage& compiled() const { return stages_[1]; }
 
  private:
   Executable(std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
@@ -62,7 +54,10 @@ class Executable {
       : machine_(std::move(machine)),
         plan_(plan),
         image_(std::move(image)),
-        code_(std::move(code)) {}
+        code_(std::move(code)),
+        is_compiled_(code_ != nullptr) {
+    if (!is_compiled_) code_ = machine_->at_once(plan_, image_);
+  }
   driver::Status upload();
   driver::Status upload_constants();
   driver::Status take_over();
@@ -100,7 +95,9 @@ class Executable {
   Launch launch_ = {};
   uint64_t mapped_arena_ = 0;  // where the image's tensor maps say that the arena lies
   std::vector<uint64_t> profile_;
-  std::array<Launched, 2> launched_;
+  bool is_compiled_;  // `code_`
+  std::array<Stage, 2> stages_;
+  uint64_t taken_ = 0;  // back-edges of this run
 };
 
 }  // namespace trek::resident

@@ -62,12 +62,17 @@ class Machine {
   virtual isa::Result<std::shared_ptr<const MachineCode>> compile(
       const plan::Plan& plan, Image& image, Phases& phases,
       const std::atomic<bool>* cancelled = nullptr) const = 0;
+  // What an image that is executed as it is is launched with; the image must outlive it.
+  virtual std::shared_ptr<const MachineCode> at_once(const plan::Plan& /*plan*/,
+                                                     const Image& /*image*/) const {
+    return nullptr;
+  }
   // What compile() gave, ready to be launched. Between launches.
   virtual driver::Result<std::shared_ptr<const MachineCode>> load(
       std::shared_ptr<const MachineCode> code, Phases& /*phases*/) const {
     return code;
   }
-  // Starts a launch, which is over when is_done(), with what load() gave; with null the image is executed as it is.
+  // Starts a launch, which is over when is_done(), with what at_once() or load() gave.
   virtual driver::Status start(const Launch& launch,
                                std::shared_ptr<const MachineCode> code) const = 0;
   virtual driver::Result<bool> is_done() const = 0;

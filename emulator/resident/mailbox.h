@@ -5,7 +5,7 @@
 //                    message may be longer than the ring: both go on piece by piece.
 //   input streams    two blocks a stream, filled in turn ahead of the program; block n is in place
 //                    n % 2 once `filled` > n, and free again once `taken` > n.
-//   stop             the host asks; processor 0 answers at a back-edge by giving no more credit. A launch that
+//   stop             the host asks; the giver answers at a back-edge by giving no more credit. A launch that
 //                    stopped so can be gone on with by another (Launch::walks).
 //   abort            the watchdog asks; everyone leaves where they are.
 #pragma once
@@ -82,7 +82,7 @@ struct Launch {
   uint32_t processors;
   uint32_t region_count;
   uint32_t scratch_bytes;  // of shared memory, for units
-  uint32_t pad;
+  uint32_t giver;          // the processor that gives credit
 };
 
 inline constexpr uint32_t kCounterStride = 32;  // words between counters: a cache line each

@@ -20,6 +20,13 @@ using isa::Module;
 using isa::Problems;
 using isa::Role;
 
+using Clock = std::chrono::steady_clock;
+
+uint64_t since(Clock::time_point began) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count());
+}
+
 Problems device_problem(const driver::Error& error) {
   return {problem(ErrorCode::ShapeLimit, "the resident emulator: " + error.text())};
 }
@@ -75,6 +82,7 @@ class ResidentProgram : public Program {
   Problems clear(uint32_t tensor);
   RunResult result_of(const Part& part, const Ended& ended) const;
   void count(const Part& part);
+  void count_compiling();
 
   std::string name(uint32_t tensor) const { return module_.string(module_.tensors[tensor].name); }
   const isa::Type& type(uint32_t tensor) const {
@@ -94,6 +102,7 @@ class ResidentProgram : public Program {
   Part main_;
   Memory arena_;
   std::vector<std::byte> read_;  // what read() gave last
+  uint64_t loaded_in_ = 0;       // ns
   Counters counters_;
 };
 
@@ -120,11 +129,13 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
     moving_.background->begin(part.compilation);
     return {};
   }
+  const auto began = Clock::now();
   auto code = machine_->compile(*part.plan, part.image, phases_);
   if (!code) return code.take_problems();
   auto loaded = machine_->load(code.take(), phases_);
   if (!loaded) return device_problem(loaded.error());
   part.code = loaded.take();
+  counters_.compiling.nanoseconds += since(began);
   return {};
 }
 
@@ -144,6 +155,7 @@ Problems ResidentProgram::make_executables() {
 }
 
 Problems ResidentProgram::initialise(const LoadOptions& options) {
+  const auto began = Clock::now();
   auto free = machine_->free_memory();
   if (!free) return device_problem(free.error());
   const uint64_t memory = options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
@@ -171,6 +183,7 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   Problems problems = run_initialisers();
   phases_.end("initialisers");
   counters_.load = phases_.list();
+  loaded_in_ = since(began);
   return problems;
 }
 
@@ -267,7 +280,7 @@ RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const
 }
 
 RunResult ResidentProgram::run(const RunOptions& options) {
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role != Role::output) continue;
     if (Problems problems = clear(tensor); !problems.empty())
@@ -275,12 +288,25 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   }
   auto ended = main_.executable->run(arena_, seed_, options);
   if (!ended) return {Outcome::limit, std::nullopt, {}, ended.error().text()};
-  const auto took = std::chrono::steady_clock::now() - began;
-  counters_.nanoseconds +=
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  const uint64_t took = since(began);
+  counters_.nanoseconds += took;
+  if (counters_.compiling.first_run == 0) counters_.compiling.first_run = loaded_in_ + took;
+  count_compiling();
   counters_.instructions += ended->instructions;
   if (options.profile) count(main_);
   return result_of(main_, *ended);
+}
+
+void ResidentProgram::count_compiling() {
+  CompileCounters& counters = counters_.compiling;
+  counters.compiles = machine_->compiles();
+  counters.begins_without = machine_->interprets();
+  counters.interpreted = main_.executable->interpreted();
+  counters.compiled = main_.executable->compiled();
+  const Compilation* compilation = main_.compilation.get();
+  if (compilation == nullptr || !compilation->is_done()) return;
+  counters.nanoseconds = compilation->nanoseconds();
+  if (!compilation->code()) counters.failure = compilation->code().problems()[0].message;
 }
 
 // What a node took, said of the instruction that names it; the time is that of a processor on average.

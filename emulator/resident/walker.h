@@ -1,7 +1,7 @@
 // How a processor goes through its queue: which task is next, in which trip of which loop, and what that
 // task has to wait for. Every processor walks the same regions by the same decisions, so all of them
 // agree on epochs, on the instructions executed so far and on the back-edge at which a run stops; what
-// must be told is told through the decision log and the credit of processor 0.
+// must be told is told through the decision log of processor 0 and the credit of one that gives it.
 //
 // What must hold:
 //   - Regions are counted when they are entered, whether the processor has a task in them or not.
@@ -115,7 +115,7 @@ class Walker {
   uint64_t back_edges_ = 0;    // met
   uint64_t instructions_ = 0;  // of the trips that began
   uint64_t credit_ = 0;
-  uint64_t last_edge_ = 0;  // processor 0: when, in ns
+  uint64_t last_edge_ = 0;  // of the giver: when, in ns
   Ending ending_ = Ending::running;
   uint32_t end_node_ = 0;
 };
@@ -191,7 +191,7 @@ TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
   RegionState& region = regions_[record.region];
   const bool endless = record.entering == Entering::always;
   const uint64_t done = region.trip + 1;
-  if (processor_ == 0 && record.level >= 0) {
+  if (processor_ == launch_.giver && record.level >= 0) {
     LoopProgress& progress = launch_.mailbox->progress[record.level];
     store_relaxed_system(&progress.trips, endless ? 0 : region.trips);
     store_relaxed_system(&progress.done, done);
@@ -242,7 +242,7 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
   if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
-  if (processor_ == 0) give_credit();
+  if (processor_ == launch_.giver) give_credit();
   for (uint32_t spins = 0; back_edges_ > credit_ >> 1; ++spins) {
     if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);
     credit_ = load_relaxed(&launch_.control->credit);
@@ -257,7 +257,8 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
 }
 
 // Credit runs some 64 back-edges ahead where trips are short, and two where one takes a millisecond, so
-// that nobody waits for it and a stop is obeyed soon.
+// that nobody waits for it and a stop is obeyed soon. The giver is one that has tasks in the loops (Image::giver): who
+// has none would be through them, and have given all credit, before anything is executed.
 template <typename Records>
 TREK_RESIDENT void Walker<Records>::give_credit() {
   constexpr uint64_t kSlow = 1'000'000;
