@@ -361,7 +361,9 @@ class Auto(CommandLine):
         self.assertIn("compiling is ", said)
 
     def test_an_interrupted_program_does_not_wait_for_its_code(self):
-        running = self.start(self.program, "--engine", "auto", "--set", "trips=1000000000000", "--quiet")
+        self.write("long.trek", ".trek 1.0\n.state @x f32[20,20] = 1\n.func main() {\n  loop $i = 0 until 1000000000000 {\n"
+                   "    %y = matmul @x, @x, tail=tanh\n    %z = softmax %y, axis=1\n    @x = sort %z, axis=0\n  }\n}\n")
+        running = self.start("long.trek", "--engine", "auto", "--quiet")
         time.sleep(0.5)
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)
