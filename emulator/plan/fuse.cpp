@@ -29,6 +29,7 @@ class Fuser {
     uint32_t definition = kNone;
     uint32_t consumer = kNone;  // one of them
     uint32_t consumers = 0;     // different steps
+    bool fused = false;         // it has become part of another group
   };
   using Key = std::pair<Kind, uint32_t>;
 
@@ -44,6 +45,9 @@ class Fuser {
   void tell(bool fused, uint32_t value, uint32_t at, std::string_view why);
   MicroStep::Input add_operand(Group& group, Name name) const;
   uint32_t splice(Group& into, const Group& from) const;
+  void absorb(Group& group, uint32_t at);
+  bool is_absorbable(const Group& group, uint32_t operand, uint32_t at) const;
+  void absorb_operand(Group& group, uint32_t operand) const;
   MicroStep micro_step(Group& group, const Step& step) const;
   std::string describe(uint32_t at) const;
 
@@ -53,7 +57,7 @@ class Fuser {
   std::vector<Use> uses_;                        // per value
   std::map<Key, std::vector<uint32_t>> writes_;  // of tensors and variables, ascending
   std::vector<std::optional<Group>> groups_;     // per step; none where it is part of another
-  std::vector<FusionNote> notes_;
+  std::vector<std::pair<uint32_t, FusionNote>> notes_;  // each with its value
 };
 
 void Fuser::note_use(Name name, uint32_t step) {
@@ -95,9 +99,9 @@ std::string Fuser::describe(uint32_t at) const {
 void Fuser::tell(bool fused, uint32_t value, uint32_t at, std::string_view why) {
   const std::string_view name = flow_.values[value].name;
   const std::string from = describe(uses_[value].definition);
-  notes_.push_back({fused, fused
-                               ? fmt::format("{} of {} into {}: {}", name, from, describe(at), why)
-                               : fmt::format("{} of {} stays: {}", name, from, why)});
+  std::string text = fused ? fmt::format("{} of {} into {}: {}", name, from, describe(at), why)
+                           : fmt::format("{} of {} stays: {}", name, from, why);
+  notes_.push_back({value, {fused, std::move(text)}});
 }
 
 bool Fuser::written_between(const Group& group, uint32_t from, uint32_t to) const {
@@ -305,7 +309,77 @@ Group Fuser::chain(uint32_t at) {
     micro.inputs[i] = found != inputs.end() ? found->second : add_operand(group, name);
   }
   group.chain.push_back(micro);
+  absorb(group, at);
   return group;
+}
+
+// Whether all that reads this operand has become part of the group, and it could have been taken by one of them
+// alone.
+bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) const {
+  const Name name = group.operands[operand];
+  if (!enabled_ || !name.is(Kind::value)) return false;
+  const Use& use = uses_[name.index];
+  const FlowValue& value = flow_.values[name.index];
+  if (use.definition == kNone || value.type.scalar || value.variable) return false;
+  const auto reads = [operand](const MicroStep& step) {
+    return std::ranges::any_of(step.inputs, [operand](const MicroStep::Input& input) {
+      return input.from == From::operand && input.index == operand;
+    });
+  };
+  if (std::ranges::count_if(group.chain, reads) != use.consumers) return false;
+  const Step& producer = flow_.steps[use.definition];
+  const auto& from = groups_[use.definition];
+  return from && from->main == kNone && producer.region == flow_.steps[at].region &&
+         !may_trap(module_, flow_, producer) &&
+         value.type.shape == flow_.type_of(module_, flow_.steps[at].results[0]).shape &&
+         from->chain.size() + group.chain.size() <= kMaxMicroSteps &&
+         from->operands.size() + group.operands.size() <= kMaxOperands &&
+         !written_between(*from, use.definition, at) &&
+         !overwrites_input(*from, flow_.steps[at]);
+}
+
+// Puts the producer's program before the group's own.
+void Fuser::absorb_operand(Group& group, uint32_t operand) const {
+  const Group& producer = *groups_[uses_[group.operands[operand].index].definition];
+  std::vector<MicroStep> own = std::exchange(group.chain, {});
+  const uint32_t last = splice(group, producer);
+  group.weight += producer.weight;
+  for (MicroStep step : own) {
+    for (MicroStep::Input& input : step.inputs) {
+      if (input.from == From::operand && input.index == operand)
+        input = {From::step, last};
+      else if (input.from == From::step)
+        input.index += last + 1;
+    }
+    for (MicroStep::Input& input : step.attributes)
+      if (input.from == From::step) input.index += last + 1;
+    group.chain.push_back(step);
+  }
+  group.operands.erase(group.operands.begin() + operand);
+  for (std::vector<MicroStep>* program : {&group.prologue, &group.chain})
+    for (MicroStep& step : *program) {
+      const auto move = [operand](MicroStep::Input& input) {
+        if (input.from == From::operand && input.index > operand) --input.index;
+      };
+      std::ranges::for_each(step.inputs, move);
+      std::ranges::for_each(step.attributes, move);
+    }
+}
+
+// A value that several instructions read is taken in once all of them are in one group.
+void Fuser::absorb(Group& group, uint32_t at) {
+  for (uint32_t i = group.own_operands; i < group.operands.size();) {
+    if (!is_absorbable(group, i, at)) {
+      ++i;
+      continue;
+    }
+    const uint32_t value = group.operands[i].index;
+    absorb_operand(group, i);
+    groups_[uses_[value].definition].reset();
+    uses_[value].fused = true;
+    tell(true, value, at, "chain");
+    i = group.own_operands;  // what it reads may have no other readers either
+  }
 }
 
 Fusion Fuser::run() {
@@ -315,7 +389,9 @@ Fusion Fuser::run() {
   Fusion fusion;
   for (auto& group : groups_)
     if (group) fusion.groups.push_back(std::move(*group));
-  fusion.notes = std::move(notes_);
+  fusion.notes.reserve(notes_.size());
+  for (auto& [value, note] : notes_)
+    if (note.fused || !uses_[value].fused) fusion.notes.push_back(std::move(note));
   return fusion;
 }
 

@@ -51,6 +51,36 @@ TEST_CASE("a value that two instructions read is kept, and it is said why") {
   CHECK(says(plan, "not %a of exp (main:0) stays: 2 instructions read it"));
 }
 
+TEST_CASE("a value that several instructions of one chain read is part of that chain") {
+  const Plan plan = plan_of(
+      "%a = mul @x, 0.5\n%b = add %a, 1.0\n%c = mul %b, %b\n%d = sub %c, %a\n@y = add %d, %b\n");
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.nodes[0].chain.size() == 5);
+  CHECK(says(plan, "fused %b of add (main:1) into add (main:4): chain"));
+  CHECK(says(plan, "fused %a of mul (main:0) into add (main:4): chain"));
+  CHECK_FALSE(says(plan, "stays"));
+}
+
+TEST_CASE("a value that a chain and another instruction read is kept") {
+  const Plan plan = plan_of("%a = exp @x\n%b = neg %a\n@y = mul %b, %a\n@r = sum %a, axis=1\n");
+  CHECK(plan.nodes.size() == 3);
+  CHECK(says(plan, "not %a of exp (main:0) stays: 3 instructions read it"));
+}
+
+TEST_CASE("a value that two reads of a tail share becomes part of the tail") {
+  const Plan plan = plan_of(
+      "%a = exp @x\n%p = matmul @x, @w\n%b = add %p, %a\n@y = mul %b, %a\n");
+  REQUIRE(plan.nodes.size() == 1);
+  CHECK(plan.nodes[0].unit == Unit::matrix);
+  CHECK(plan.nodes[0].chain.size() == 3);
+}
+
+TEST_CASE("a value with several readers does not move past a write to what it reads") {
+  const Plan plan =
+      plan_of("%a = exp @s\n%b = neg %a\n@s = neg @x\n%c = mul %b, %a\n@y = add %c, %a\n");
+  CHECK(plan.nodes.size() == 3);
+}
+
 TEST_CASE("a producer does not move past a write to what it reads") {
   const Plan plan = plan_of("%a = exp @s\n@s = neg @x\n@y = mul %a, 2.0\n");
   CHECK(plan.nodes.size() == 3);
