@@ -102,7 +102,6 @@ class ResidentProgram : public Program {
   Part main_;
   Memory arena_;
   std::vector<std::byte> read_;  // what read() gave last
-  uint64_t loaded_in_ = 0;       // ns
   Counters counters_;
 };
 
@@ -155,7 +154,6 @@ Problems ResidentProgram::make_executables() {
 }
 
 Problems ResidentProgram::initialise(const LoadOptions& options) {
-  const auto began = Clock::now();
   auto free = machine_->free_memory();
   if (!free) return device_problem(free.error());
   const uint64_t memory = options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
@@ -183,7 +181,6 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   Problems problems = run_initialisers();
   phases_.end("initialisers");
   counters_.load = phases_.list();
-  loaded_in_ = since(began);
   return problems;
 }
 
@@ -290,7 +287,11 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   if (!ended) return {Outcome::limit, std::nullopt, {}, ended.error().text()};
   const uint64_t took = since(began);
   counters_.nanoseconds += took;
-  if (counters_.compiling.first_run == 0) counters_.compiling.first_run = loaded_in_ + took;
+  if (counters_.compiling.first_run == 0) {
+    counters_.compiling.first_run = took;
+    for (const LoadPhase& phase : counters_.load)
+      counters_.compiling.first_run += phase.nanoseconds;
+  }
   count_compiling();
   counters_.instructions += ended->instructions;
   if (options.profile) count(main_);

@@ -257,7 +257,7 @@ TEST_CASE(
       meanwhile();
       stop = true;
     });
-    const Left left = left_by(*program, options);
+    Left left = left_by(*program, options);
     thread.join();
     CHECK(left.result.outcome == Outcome::stopped);
     return left;
