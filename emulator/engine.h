@@ -103,12 +103,29 @@ struct LoadPhase {
   std::string_view name;
   uint64_t nanoseconds = 0;
 };
+// What was executed in one way, by all runs together. A trip is a back-edge that was taken.
+struct Stage {
+  uint64_t runs = 0;  // that ended in this way
+  uint64_t nanoseconds = 0;
+  uint64_t trips = 0;
+};
+// Of an engine that compiles: what that took, and what it gave.
+struct CompileCounters {
+  bool compiles = false;        // else nothing of this is said
+  bool begins_without = false;  // runs need not wait for it
+  uint64_t nanoseconds = 0;     // of compiling; 0 while it goes on
+  std::string failure;          // why there is no code
+  uint64_t first_run = 0;       // nanoseconds of load() and of the first run() together
+  Stage interpreted;
+  Stage compiled;
+};
 struct Counters {
   uint64_t instructions = 0;                         // dynamic, since load
   uint64_t nanoseconds = 0;                          // in run(), since load
   uint64_t memory_bytes = 0;                         // tensors and registers, at most at one time
   std::vector<InstructionCounters> per_instruction;  // executed ones, in program order
   std::vector<LoadPhase> load;                       // empty where an engine does not say
+  CompileCounters compiling;
 };
 
 class Program {
@@ -131,6 +148,9 @@ class Engine {
   virtual ~Engine() = default;
   virtual std::string_view name() const = 0;
   virtual std::string description() const = 0;  // device, instruction sets, threads: one line
+  // Whether it still compiles what nobody may want any more. Destroying it waits for that; who ends the process need
+  // not destroy it.
+  virtual bool is_busy() const { return false; }
   // The module must outlive the program. Fails with problems: out of memory, external data.
   // A trap while initialisers run is a problem too.
   virtual isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,

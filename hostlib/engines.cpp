@@ -26,9 +26,10 @@ std::unique_ptr<Engine> make_ref(std::string& why) {
 
 std::unique_ptr<Engine> make_resident_host(std::string&) { return make_resident_host_engine(); }
 
-constexpr std::array<Registered, 4> kEngines = {{
+constexpr std::array<Registered, 5> kEngines = {{
     {"ref", ref_engine_status, make_ref},
     {"jit", jit_engine_status, make_jit_engine},
+    {"auto", auto_engine_status, make_auto_engine},
     {"resident", resident_engine_status, make_resident_engine},
     {"resident-host", resident_host_engine_status, make_resident_host},
 }};

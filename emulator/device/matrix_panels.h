@@ -1,5 +1,5 @@
-// The matrix product where code is made for one node of a host (TREK_SPECIALISED: emulator/jit): packing and
-// multiplying are functions of the process, over the kernels of emulator/kernels, and give the sums of one part of
+// The matrix product of emulator/jit on a host, where code is made for one node (TREK_SPECIALISED) and until it is:
+// packing and multiplying are functions of the process, over the kernels of emulator/kernels, and give the sums of one part of
 // the tile after the other. What follows them (scale, bias, tail, the conversion to the result) is the node's
 // deliver program, made for it.
 #pragma once
@@ -44,7 +44,7 @@ void trek_product_begin(const trek::device::PanelProduct* product, std::byte* me
 uint64_t trek_product_next(std::byte* memory, std::byte* sums, trek::device::PanelPart* part);
 }
 
-#if defined(TREK_SPECIALISED) && !defined(__CUDA__)
+#ifndef __CUDA__
 namespace trek::device {
 
 // The tile of number `tile`; A: the type of the sums, unsigned for integers.

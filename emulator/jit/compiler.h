@@ -2,6 +2,7 @@
 // nodes, from their descriptors. Nothing of LLVM is in this header; library.h loads the library at first use.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,10 +51,11 @@ class Compiler {
   // "LLVM 19.1.7 for sapphirerapids", in one line.
   virtual std::string description() const = 0;
   // Compiles on `threads` threads of its own, this one among them. Any module that LLVM's verifier or its
-  // code generator rejects is a refusal. The code may call `outside`, the same ones each time.
-  virtual std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
-                                                               std::span<const Outside> outside,
-                                                               int threads) const = 0;
+  // code generator rejects is a refusal, and so it is where it finds itself cancelled: it looks between nodes, and
+  // null is never. The code may call `outside`, the same ones each time.
+  virtual std::variant<std::unique_ptr<Code>, Refusal> compile(
+      std::span<const Request> requests, std::span<const Outside> outside, int threads,
+      const std::atomic<bool>* cancelled) const = 0;
   // The code of each request as text, one after the other, those that share a function once.
   virtual std::variant<std::string, Refusal> print(std::span<const Request> requests,
                                                    Form form) const = 0;

@@ -169,10 +169,12 @@ class NvptxCompiler : public GpuCompiler {
   }
 
   std::variant<std::string, Refusal> compile(std::span<const Request> requests,
-                                             std::string_view level, int threads) const override {
+                                             std::string_view level, int threads,
+                                             const std::atomic<bool>* cancelled) const override {
     std::vector<Bitcode> modules(requests.size());
     Refusal refusal =
         each(requests, *level_of(level), threads, [&](size_t i, Maker& maker) -> llvm::Error {
+          if (llvm::Error error = unless_cancelled(cancelled)) return error;
           auto module = maker.module_of(requests[i], name_of(i));
           if (!module) return module.takeError();
           llvm::raw_svector_ostream out(modules[i]);
@@ -182,6 +184,7 @@ class NvptxCompiler : public GpuCompiler {
     if (!refusal.why.empty()) return refusal;
     std::string text;
     refusal.why = guarded([&]() -> llvm::Error {
+      if (llvm::Error error = unless_cancelled(cancelled)) return error;
       auto ptx = link(modules, requests, *level_of(level));
       if (!ptx) return ptx.takeError();
       text = std::move(*ptx);

@@ -2,6 +2,7 @@
 // code of a plan's nodes in the place of the units. Nothing of LLVM is in this header.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,9 +25,11 @@ class GpuCompiler {
   // Whether this library has the units for a level of devices, "sm_90a" or "sm_80".
   virtual bool has(std::string_view level) const = 0;
   // PTX with the kernel `resident`, in which a task's record names its code by the number of the request. Compiles on
-  // `threads` threads, this one among them. The source of a request stands before its function.
+  // `threads` threads, this one among them; `cancelled` as in Compiler::compile(). The source of a request stands before
+  // its function.
   virtual std::variant<std::string, Refusal> compile(std::span<const Request> requests,
-                                                     std::string_view level, int threads) const = 0;
+                                                     std::string_view level, int threads,
+                                                     const std::atomic<bool>* cancelled) const = 0;
   // The optimised LLVM IR of the requests' functions, as text.
   virtual std::variant<std::string, Refusal> print(std::span<const Request> requests,
                                                    std::string_view level) const = 0;

@@ -39,8 +39,8 @@ class PlanCompiler : public resident::GpuCompiler {
   }
 
   isa::Result<std::string> compile(const plan::Plan& plan, resident::Image& image,
-                                   const driver::Context& context,
-                                   resident::Phases& phases) const override {
+                                   const driver::Context& context, resident::Phases& phases,
+                                   const std::atomic<bool>* cancelled) const override {
     const Wanted wanted = wanted_of(plan, image);
     const driver::Version capability = context.device().capability;
     const std::string key = fmt::format("{}-{}.{}-{}", compiler_.key(wanted.requests, level_),
@@ -50,7 +50,7 @@ class PlanCompiler : public resident::GpuCompiler {
       cubin = std::move(*kept);
       phases.end("compile");
     } else {
-      auto made = compiler_.compile(wanted.requests, level_, threads_here());
+      auto made = compiler_.compile(wanted.requests, level_, threads_here(), cancelled);
       if (const auto* refusal = std::get_if<Refusal>(&made))
         return problem_of(plan, wanted, *refusal);
       phases.end("compile");
@@ -101,9 +101,13 @@ class PlanCompiler : public resident::GpuCompiler {
 
 class GpuJitEngine : public Engine {
  public:
-  explicit GpuJitEngine(const GpuTarget& target) : target_(target) {}
-  std::string_view name() const override { return "jit"; }
+  GpuJitEngine(const GpuTarget& target, resident::Executing executing, resident::Moving moving)
+      : target_(target), executing_(executing), moving_(std::move(moving)) {}
+  std::string_view name() const override { return engine_name(executing_); }
   std::string description() const override { return target_.description; }
+  bool is_busy() const override {
+    return moving_.background != nullptr && moving_.background->is_busy();
+  }
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
     resident::Phases phases;
@@ -114,19 +118,22 @@ class GpuJitEngine : public Engine {
       std::string driver = driver::nvidia_driver_version();
       if (driver.empty()) driver = target_.cuda->version().text();
       auto machine = resident::open_gpu(
-          *target_.cuda, target_.ordinal, phases,
+          *target_.cuda, target_.ordinal, phases, executing_,
           std::make_shared<PlanCompiler>(*compiler, target_.level, std::move(driver)));
       if (!machine) return does_not_run(machine.error().text());
       machine_ = machine.take();
     }
-    return resident::load_program(machine_, module, options, std::move(phases));
+    return resident::load_program(machine_, module, options, std::move(phases), moving_);
   }
 
  private:
-  static isa::Problem does_not_run(const std::string& why) {
-    return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
+  isa::Problem does_not_run(const std::string& why) const {
+    return problem(isa::ErrorCode::UnknownInstruction,
+                   fmt::format("the engine {} does not run here: {}", name(), why));
   }
   GpuTarget target_;
+  resident::Executing executing_;
+  resident::Moving moving_;
   std::shared_ptr<const resident::Machine> machine_;
 };
 
@@ -239,8 +246,9 @@ GpuTarget gpu_target() {
   return target;
 }
 
-std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target) {
-  return std::make_unique<GpuJitEngine>(target);
+std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target, resident::Executing executing,
+                                        resident::Moving moving) {
+  return std::make_unique<GpuJitEngine>(target, executing, std::move(moving));
 }
 
 isa::Result<std::string> print_gpu_code(
@@ -258,7 +266,7 @@ isa::Result<std::string> print_gpu_code(
   if (!listing) return listing.take_problems();
   const std::vector<Request>& requests = listing->wanted.requests;
   auto text = form == Form::ir ? compiler->print(requests, level)
-                               : compiler->compile(requests, level, threads_here());
+                               : compiler->compile(requests, level, threads_here(), nullptr);
   if (const auto* refusal = std::get_if<Refusal>(&text))
     return problem_of(listing->plan, listing->wanted, *refusal);
   std::string code = std::get<std::string>(std::move(text));

@@ -9,6 +9,7 @@
 #include "emulator/driver/cuda.h"
 #include "emulator/engine.h"
 #include "emulator/jit/jit_engine.h"
+#include "emulator/resident/program.h"
 
 namespace trek::jit {
 
@@ -26,8 +27,12 @@ GpuTarget gpu_target();
 // Whether $TREK_JIT_TARGET is a level of GPUs.
 bool names_gpu_level();
 
-// On a target that is wanted and to be had.
-std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target);
+inline std::string_view engine_name(resident::Executing executing) {
+  return executing == resident::Executing::both ? "auto" : "jit";
+}
+// On a target that is wanted and to be had: the engine that compiles, or the one that begins as the resident emulator.
+std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target, resident::Executing executing,
+                                        resident::Moving moving = {});
 
 // As print_code(), for a device of emulator/plan by its name, which need not be there: ir, ptx, or sass, which needs
 // ptxas and nvdisasm on the PATH.

@@ -26,6 +26,11 @@ void guard_against_fatal_errors() {
   static_cast<void>(once);
 }
 
+llvm::Error unless_cancelled(const std::atomic<bool>* cancelled) {
+  if (cancelled == nullptr || !cancelled->load()) return llvm::Error::success();
+  return llvm::createStringError("cancelled");
+}
+
 std::string guarded(llvm::function_ref<llvm::Error()> body) {
   std::string fatal;
   std::jmp_buf place;

@@ -109,9 +109,9 @@ class HostCompiler : public Compiler {
     return "LLVM " LLVM_VERSION_STRING " for " + llvm::sys::getHostCPUName().str();
   }
 
-  std::variant<std::unique_ptr<Code>, Refusal> compile(std::span<const Request> requests,
-                                                       std::span<const Outside> outside,
-                                                       int threads) const override {
+  std::variant<std::unique_ptr<Code>, Refusal> compile(
+      std::span<const Request> requests, std::span<const Outside> outside, int threads,
+      const std::atomic<bool>* cancelled) const override {
     std::vector<size_t> wanted;
     std::map<std::string_view, Function> made;
     for (const size_t i : distinct(requests)) {
@@ -121,7 +121,7 @@ class HostCompiler : public Compiler {
     std::vector<Object> objects((wanted.size() + kTogether - 1) / kTogether);
     Refusal refusal =
         each(wanted, threads, [&](size_t batch, std::span<const size_t> of, Maker& maker) {
-          return maker.compile(requests, of, objects[batch]);
+          return maker.compile(requests, of, cancelled, objects[batch]);
         });
     if (!refusal.why.empty()) return refusal;
     refusal.why = guarded([&]() -> llvm::Error {
@@ -180,9 +180,11 @@ class HostCompiler : public Compiler {
       return maker;
     }
     llvm::Error compile(std::span<const Request> requests, std::span<const size_t> of,
-                        Object& object) const {
-      for (const size_t i : of)
+                        const std::atomic<bool>* cancelled, Object& object) const {
+      for (const size_t i : of) {
+        if (llvm::Error error = unless_cancelled(cancelled)) return error;
         if (llvm::Error error = units->specialise(requests[i], name_of(i))) return error;
+      }
       const std::unique_ptr<llvm::Module> module = units->take();
       optimise(*module, *machine);
       auto code = generate(*module, *machine, llvm::CodeGenFileType::ObjectFile);

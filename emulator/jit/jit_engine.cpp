@@ -1,12 +1,17 @@
 #include "emulator/jit/jit_engine.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "emulator/device/matrix_panels.h"
+#include "emulator/jit/at_once.h"
 #include "emulator/jit/gpu_engine.h"
 #include "emulator/jit/library.h"
 #include "emulator/jit/products.h"
@@ -40,10 +45,16 @@ class PlanCompiler : public resident::HostCompiler {
 
   uint64_t scratch_bytes() const override { return device::kPanelBytes; }
 
+  std::shared_ptr<const resident::HostCode> at_once(const plan::Plan& plan,
+                                                    const resident::Image& image) const override {
+    return code_at_once(image, plan.nodes.size());
+  }
+
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
-      const plan::Plan& plan, const resident::Image& image) const override {
+      const plan::Plan& plan, const resident::Image& image,
+      const std::atomic<bool>* cancelled) const override {
     Wanted wanted = wanted_of(plan, image);
-    auto made = compiler_.compile(wanted.requests, product_functions(), threads_);
+    auto made = compiler_.compile(wanted.requests, product_functions(), threads_, cancelled);
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);
     auto& code = std::get<std::unique_ptr<Code>>(made);
@@ -63,19 +74,53 @@ int threads_of(const LoadOptions& options) {
 
 class JitEngine : public Engine {
  public:
-  explicit JitEngine(const Compiler& compiler) : compiler_(compiler) {}
-  std::string_view name() const override { return "jit"; }
+  JitEngine(const Compiler& compiler, resident::Executing executing, resident::Moving moving)
+      : compiler_(compiler), executing_(executing), moving_(std::move(moving)) {}
+  std::string_view name() const override { return engine_name(executing_); }
   std::string description() const override { return jit_engine_status().detail; }
+  bool is_busy() const override {
+    return moving_.background != nullptr && moving_.background->is_busy();
+  }
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
     const int threads = threads_of(options);
-    auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(compiler_, threads));
-    return resident::load_program(std::move(machine), module, options, {});
+    auto machine = resident::open_host(threads, executing_,
+                                       std::make_shared<PlanCompiler>(compiler_, threads));
+    return resident::load_program(std::move(machine), module, options, {}, moving_);
   }
 
  private:
   const Compiler& compiler_;
+  resident::Executing executing_;
+  resident::Moving moving_;
 };
+
+// Of the JIT, for a GPU or for this computer; null where it is not to be had.
+std::unique_ptr<Engine> make_engine(std::string& why, resident::Executing executing,
+                                    resident::Moving moving) {
+  if (const GpuTarget target = gpu_target(); target.wanted) {
+    why = target.why;
+    return why.empty() ? make_gpu_engine(target, executing, std::move(moving)) : nullptr;
+  }
+  const Compiler* compiler = jit::compiler(why);
+  if (compiler == nullptr) return nullptr;
+  return std::make_unique<JitEngine>(*compiler, executing, std::move(moving));
+}
+
+// $TREK_AUTO_AT; false, and then `why` says so, where it is no number.
+bool read_move_at(std::optional<uint64_t>& at, std::string& why) {
+  const char* text = std::getenv("TREK_AUTO_AT");
+  if (text == nullptr) return true;
+  const std::string_view digits = text;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
+  if (error != std::errc() || end != digits.end()) {
+    why = fmt::format("TREK_AUTO_AT={}: a number of back-edges is wanted", digits);
+    return false;
+  }
+  at = value;
+  return true;
+}
 
 }  // namespace
 
@@ -87,7 +132,8 @@ isa::Result<std::string> print_code(
   if (with == nullptr)
     return problem(isa::ErrorCode::UnknownInstruction, "the engine jit does not run here: " + why);
   const int threads = threads_of(options);
-  const auto machine = resident::open_host(threads, std::make_shared<PlanCompiler>(*with, threads));
+  const auto machine = resident::open_host(threads, resident::Executing::compiles,
+                                           std::make_shared<PlanCompiler>(*with, threads));
   auto listing = listing_of(module, resident::plan_device(*machine, available_memory()),
                             options.numerics, place);
   if (!listing) return listing.take_problems();
@@ -117,13 +163,22 @@ EngineStatus jit_engine_status() {
 }
 
 std::unique_ptr<Engine> make_jit_engine(std::string& why) {
-  if (const jit::GpuTarget target = jit::gpu_target(); target.wanted) {
-    why = target.why;
-    return why.empty() ? jit::make_gpu_engine(target) : nullptr;
-  }
-  const jit::Compiler* compiler = jit::compiler(why);
-  if (compiler == nullptr) return nullptr;
-  return std::make_unique<jit::JitEngine>(*compiler);
+  return jit::make_engine(why, resident::Executing::compiles, {});
+}
+
+EngineStatus auto_engine_status() {
+  EngineStatus status = jit_engine_status();
+  status.name = "auto";
+  if (status.available)
+    status.detail = "interprets until there is code, then goes on as jit: " + status.detail;
+  return status;
+}
+
+std::unique_ptr<Engine> make_auto_engine(std::string& why) {
+  resident::Moving moving;
+  if (!jit::read_move_at(moving.at, why)) return nullptr;
+  moving.background = std::make_shared<resident::Background>();
+  return jit::make_engine(why, resident::Executing::both, std::move(moving));
 }
 
 }  // namespace trek

@@ -13,6 +13,12 @@ EngineStatus jit_engine_status();
 // Null where the library with LLVM is not to be had, and then `why` says so.
 std::unique_ptr<Engine> make_jit_engine(std::string& why);
 
+// `auto`: begins by interpreting, as the engine resident does, and goes on at a back-edge with what `jit` has compiled
+// meanwhile.
+EngineStatus auto_engine_status();
+// Null where `jit` is not to be had, or $TREK_AUTO_AT is not a number.
+std::unique_ptr<Engine> make_auto_engine(std::string& why);
+
 namespace jit {
 
 enum class Form : uint8_t { ir, assembly, ptx, sass };

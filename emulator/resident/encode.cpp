@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,6 +51,7 @@ class Encoder {
   void encode_task(uint32_t index);
   void name_memory(Record& record, const plan::Node& node);
   uint16_t innermost_loop(uint32_t region) const;
+  uint32_t find_giver() const;
   int16_t level_of(uint32_t region) const;
   uint32_t stream_number(uint32_t tensor, uint64_t bytes);
   uint32_t here() const {
@@ -143,6 +146,21 @@ void Encoder::sort_tasks() {
 uint16_t Encoder::innermost_loop(uint32_t region) const {
   while (region != kNone && !plan_.regions[region].is_loop()) region = plan_.regions[region].parent;
   return region == kNone ? kNoRegion : static_cast<uint16_t>(region);
+}
+
+uint32_t Encoder::find_giver() const {
+  uint32_t giver = 0;
+  std::pair<size_t, size_t> most;
+  for (uint32_t p = 0; p < tasks_.size(); ++p) {
+    std::set<uint16_t> loops;
+    for (uint32_t t : tasks_[p]) loops.insert(innermost_loop(plan_.tasks[t].region));
+    loops.erase(kNoRegion);
+    const std::pair<size_t, size_t> has = {loops.size(), tasks_[p].size()};
+    if (has <= most) continue;
+    most = has;
+    giver = p;
+  }
+  return giver;
 }
 
 // 0 or 1 of the loops whose progress a host shows, else -1.
@@ -286,6 +304,7 @@ isa::Result<Image> Encoder::run() {
   describe_nodes();
   if (!problems_.empty()) return std::move(problems_);
   sort_tasks();
+  image_.giver = find_giver();
   image_.processors = static_cast<uint32_t>(plan_.device.processors);
   image_.counters = static_cast<uint32_t>(plan_.counters.size());
   image_.regions = static_cast<uint32_t>(plan_.regions.size());

@@ -33,6 +33,7 @@ struct Image {
   uint32_t counters = 0;
   uint32_t regions = 0;
   uint32_t processors = 0;
+  uint32_t giver = 0;  // of credit: the processor with tasks in most loops, then with most tasks
   uint64_t arena_bytes = 0;  // the plan's, and behind it what units need besides
 };
 

@@ -21,15 +21,25 @@ using driver::Status;
 
 constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::kSharedBytes;
 
+// What compile() makes of an image.
+struct Cubin : public MachineCode {
+  explicit Cubin(std::string text) : bytes(std::move(text)) {}
+  std::string bytes;
+};
+
 // What a launch executes.
 struct LoadedKernel : public MachineCode {
   driver::Module module;
   driver::Kernel kernel;
 };
 
+bool of_hopper(const LoadedKernel& kernel) {
+  return static_cast<bool>(kernel.module.global("resident_copies_tensors"));
+}
+
 class Gpu : public Machine {
  public:
-  // With the kernel for all images, or a compiler.
+  // With the kernel for all images, or a compiler, or both.
   Gpu(driver::Context context, driver::Stream stream, driver::Stream side,
       std::shared_ptr<const LoadedKernel> kernel, std::shared_ptr<const GpuCompiler> compiler)
       : context_(std::move(context)),
@@ -38,8 +48,7 @@ class Gpu : public Machine {
         kernel_(std::move(kernel)),
         compiler_(std::move(compiler)),
         copies_tensors_(compiler_ != nullptr ? compiler_->copies_tensors(context_.device())
-                                             : static_cast<bool>(kernel_->module.global(
-                                                   "resident_copies_tensors"))) {}
+                                             : of_hopper(*kernel_)) {}
 
   std::string name() const override { return context_.device().name; }
   int processors() const override { return context_.device().multiprocessors; }
@@ -50,8 +59,13 @@ class Gpu : public Machine {
   Status upload(uint64_t address, std::span<const std::byte> from) const override;
   Status download(uint64_t address, std::span<std::byte> to) const override;
   Status zero(uint64_t address, uint64_t bytes) const override;
-  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
-                                                          Phases& phases) const override;
+  bool interprets() const override { return kernel_ != nullptr; }
+  bool compiles() const override { return compiler_ != nullptr; }
+  isa::Result<std::shared_ptr<const MachineCode>> compile(
+      const plan::Plan& plan, Image& image, Phases& phases,
+      const std::atomic<bool>* cancelled) const override;
+  Result<std::shared_ptr<const MachineCode>> load(std::shared_ptr<const MachineCode> code,
+                                                  Phases& phases) const override;
   Status start(const Launch& launch, std::shared_ptr<const MachineCode> code) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
@@ -77,8 +91,8 @@ constexpr uint64_t kStackGuess = 1024;
 
 // A kernel of which a block, with all the shared memory that it needs, fits a multiprocessor.
 template <typename LoadModule>
-Result<std::shared_ptr<const LoadedKernel>> load(const driver::Context& context,
-                                                 const LoadModule& load_module) {
+Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& context,
+                                                        const LoadModule& load_module) {
   auto loaded = std::make_shared<LoadedKernel>();
   auto module = load_module();
   if (!module) return module.error();
@@ -187,14 +201,24 @@ Status Gpu::zero(uint64_t address, uint64_t bytes) const {
                      fmt::format("zeroing {} bytes on {}", bytes, name()));
 }
 
-isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(const plan::Plan& plan, Image& image,
-                                                             Phases& phases) const {
-  if (compiler_ == nullptr) return std::shared_ptr<const MachineCode>();
-  auto cubin = compiler_->compile(plan, image, context_, phases);
+isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(
+    const plan::Plan& plan, Image& image, Phases& phases,
+    const std::atomic<bool>* cancelled) const {
+  if (Status status = context_.make_current(); !status)
+    return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + status.error().text());
+  auto cubin = compiler_->compile(plan, image, context_, phases, cancelled);
   if (!cubin) return cubin.take_problems();
-  auto loaded = load(context_, [&] { return driver::Module::load(context_, "a program", *cubin); });
-  if (!loaded)
-    return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + loaded.error().text());
+  return std::shared_ptr<const MachineCode>(std::make_shared<Cubin>(cubin.take()));
+}
+
+// Not while a launch runs: the driver may want to wait for it.
+Result<std::shared_ptr<const MachineCode>> Gpu::load(std::shared_ptr<const MachineCode> code,
+                                                     Phases& phases) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  const auto& cubin = static_cast<const Cubin&>(*code);
+  auto loaded = load_kernel(
+      context_, [&] { return driver::Module::load(context_, "a program", cubin.bytes); });
+  if (!loaded) return loaded.error();
   phases.end("kernel");
   return std::shared_ptr<const MachineCode>(loaded.take());
 }
@@ -231,7 +255,7 @@ Result<std::string> gpu_level(const driver::DeviceInfo& device) {
 }
 
 Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int ordinal,
-                                                Phases& phases,
+                                                Phases& phases, Executing executing,
                                                 std::shared_ptr<const GpuCompiler> compiler) {
   auto context = driver::Context::open(cuda, ordinal);
   if (!context) return context.error();
@@ -241,13 +265,19 @@ Result<std::shared_ptr<const Machine>> open_gpu(const driver::Cuda& cuda, int or
   if (!side) return side.error();
   phases.end("context");
   std::shared_ptr<const LoadedKernel> kernel;
-  if (compiler == nullptr) {
-    auto loaded =
-        load(*context, [&] { return driver::Module::load(*context, fat_binaries::resident); });
+  if (executing != Executing::compiles) {
+    auto loaded = load_kernel(
+        *context, [&] { return driver::Module::load(*context, fat_binaries::resident); });
     if (!loaded) return loaded.error();
     kernel = loaded.take();
     phases.end("kernel");
   }
+  // One plan for both, so both are of one level.
+  if (executing == Executing::both &&
+      of_hopper(*kernel) != compiler->copies_tensors(context->device()))
+    return driver::Error{"", "",
+                         "the kernel that interprets and the code that is compiled are of "
+                         "different levels ($TREK_GPU_LEVEL, $TREK_JIT_TARGET)"};
   return std::shared_ptr<const Machine>(std::make_shared<Gpu>(
       context.take(), stream.take(), side.take(), std::move(kernel), std::move(compiler)));
 }

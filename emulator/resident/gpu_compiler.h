@@ -1,6 +1,7 @@
 // A kernel made for one image in the place of the one that executes all: emulator/jit.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "emulator/driver/context.h"
@@ -18,10 +19,11 @@ class GpuCompiler {
   virtual bool copies_tensors(const driver::DeviceInfo& device) const = 0;
   // A cubin with the kernel `resident`, which is launched as the one of resident.cu is. Writes into the image's records
   // what that kernel is to find in them: a task that a unit executes is of Kind::task, its weight is the number of its
-  // code, and in the place of its descriptor there are its addresses. Fails with a problem that names the instruction of a node.
+  // code, and in the place of its descriptor there are its addresses. Fails with a problem that names the instruction of a node,
+  // or where it was cancelled. The context is this thread's.
   virtual isa::Result<std::string> compile(const plan::Plan& plan, Image& image,
-                                           const driver::Context& context,
-                                           Phases& phases) const = 0;
+                                           const driver::Context& context, Phases& phases,
+                                           const std::atomic<bool>* cancelled) const = 0;
 };
 
 }  // namespace trek::resident

@@ -30,7 +30,8 @@ class Processor {
         code_(code),
         regions_(launch.region_count),
         scratch_(scratch),
-        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}) {
+        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}),
+        decisions_(decisions_before(launch)) {
     device::begin_tasks(block());
   }
 
@@ -47,7 +48,7 @@ class Processor {
       if (!execute(*record)) break;
     }
     note(launch_.states[number_], Doing::finished);
-    if (number_ == 0) walker_.say_end();
+    walker_.say_end();
   }
 
  private:
@@ -140,14 +141,14 @@ class Processor {
   std::vector<RegionState> regions_;
   std::byte* scratch_;
   Walker<Queue> walker_;
-  uint64_t decisions_ = 0;
+  uint64_t decisions_;
   uint64_t retired_ = 0;
 };
 
 class Host : public Machine {
  public:
-  Host(int processors, std::shared_ptr<const HostCompiler> compiler)
-      : processors_(processors), compiler_(std::move(compiler)) {}
+  Host(int processors, Executing executing, std::shared_ptr<const HostCompiler> compiler)
+      : processors_(processors), executing_(executing), compiler_(std::move(compiler)) {}
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
   ~Host() override { join(); }
@@ -155,7 +156,7 @@ class Host : public Machine {
   std::string name() const override { return "this computer's threads"; }
   int processors() const override { return processors_; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
-  bool packs_panels() const override { return compiler_ != nullptr; }
+  bool packs_panels() const override { return compiles(); }
   Result<uint64_t> free_memory() const override { return available_memory(); }
   Result<Memory> allocate(uint64_t bytes) const override {
     if (bytes == 0) return Memory{};
@@ -181,10 +182,16 @@ class Host : public Machine {
     if (bytes > 0) std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return driver::Done{};
   }
-  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
-                                                          Phases& phases) const override {
-    if (compiler_ == nullptr) return std::shared_ptr<const MachineCode>();
-    auto code = compiler_->compile(plan, image);
+  bool interprets() const override { return executing_ != Executing::compiles; }
+  bool compiles() const override { return executing_ != Executing::interprets; }
+  std::shared_ptr<const MachineCode> at_once(const plan::Plan& plan,
+                                             const Image& image) const override {
+    return compiles() ? compiler_->at_once(plan, image) : nullptr;
+  }
+  isa::Result<std::shared_ptr<const MachineCode>> compile(
+      const plan::Plan& plan, Image& image, Phases& phases,
+      const std::atomic<bool>* cancelled) const override {
+    auto code = compiler_->compile(plan, image, cancelled);
     if (!code) return code.take_problems();
     phases.end("compile");
     return std::shared_ptr<const MachineCode>(code.take());
@@ -232,6 +239,7 @@ class Host : public Machine {
     threads_.clear();
   }
   int processors_;
+  Executing executing_;
   std::shared_ptr<const HostCompiler> compiler_;
   mutable std::vector<Memory> scratch_;  // of a processor
   mutable std::vector<std::thread> threads_;
@@ -240,9 +248,9 @@ class Host : public Machine {
 
 }  // namespace
 
-std::shared_ptr<const Machine> open_host(int processors,
+std::shared_ptr<const Machine> open_host(int processors, Executing executing,
                                          std::shared_ptr<const HostCompiler> compiler) {
-  return std::make_shared<Host>(processors, std::move(compiler));
+  return std::make_shared<Host>(processors, executing, std::move(compiler));
 }
 
 }  // namespace trek::resident

@@ -2,6 +2,7 @@
 // are threads of this computer.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,11 +35,15 @@ class HostCode : public MachineCode {
 class HostCompiler {
  public:
   virtual ~HostCompiler() = default;
+  // What executes an image until it is compiled: there at once, of nodes with which the interpreter would take too long.
+  // The image must outlive it.
+  virtual std::shared_ptr<const HostCode> at_once(const plan::Plan& plan,
+                                                  const Image& image) const = 0;
   // Memory of a processor that its code wants behind Block::shared.
   virtual uint64_t scratch_bytes() const = 0;
-  // Fails with a problem that names the instruction of the node.
-  virtual isa::Result<std::shared_ptr<const HostCode>> compile(const plan::Plan& plan,
-                                                               const Image& image) const = 0;
+  // Fails with a problem that names the instruction of the node, or where it was cancelled.
+  virtual isa::Result<std::shared_ptr<const HostCode>> compile(
+      const plan::Plan& plan, const Image& image, const std::atomic<bool>* cancelled) const = 0;
 };
 
 }  // namespace trek::resident

@@ -107,6 +107,16 @@ struct RegionState {
   uint32_t pad = 0;
 };
 
+// Where a processor stopped at a back-edge, and what it had counted there: enough for another launch to go on, as if it
+// had not stopped. Regions are beside it (Launch::regions).
+struct alignas(64) Walk {
+  uint64_t begun = 0;  // trips; 0: the launch begins at the beginning
+  uint64_t decisions = 0;
+  uint64_t back_edges = 0;  // met, this one among them
+  uint64_t instructions = 0;
+  uint32_t at = 0;  // the record in the queue
+};
+
 // An entry of the decision log, a ring: what processor 0 decided, read by every processor in turn.
 struct Decision {
   int64_t from = 0;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -73,27 +74,29 @@ driver::Result<std::unique_ptr<Executable>> Executable::create(
   return executable;
 }
 
+driver::Result<std::unique_ptr<Executable>> Executable::create_moving(
+    std::shared_ptr<const Machine> machine, const plan::Plan& plan, Image image,
+    std::shared_ptr<Compilation> compilation, std::optional<uint64_t> at) {
+  std::unique_ptr<Executable> executable(
+      new Executable(std::move(machine), plan, std::move(image), nullptr));
+  executable->next_ = std::move(compilation);
+  executable->move_at_ = at;
+  if (Status status = executable->upload(); !status) return status.error();
+  return executable;
+}
+
 Status Executable::upload() {
   auto mailbox = machine_->allocate_shared(MailHost::bytes(image_));
   if (!mailbox) return mailbox.error();
   mailbox_ = mailbox.take();
   mail_ = std::make_unique<MailHost>(plan_, image_, mailbox_.host, mailbox_.address);
-
-  std::vector<std::byte> pool;
-  const uint64_t records = append(pool, image_.records);
-  const uint64_t queues = append(pool, image_.queues);
-  const uint64_t waits = append(pool, image_.waits);
-  const uint64_t descriptors = append(pool, image_.descriptors);
-  const uint64_t stream_at = append(pool, mail_->stream_places());
-  auto constants = machine_->allocate(padded(pool.size()));
-  if (!constants) return constants.error();
-  constants_ = constants.take();
-  if (Status status = machine_->upload(constants_.address, pool); !status) return status.error();
+  if (Status status = upload_constants(); !status) return status;
 
   const uint64_t processors = image_.processors;
   places_.log_read = padded(sizeof(Control));
   places_.states = padded(places_.log_read + processors * 128);
-  places_.log = padded(places_.states + processors * sizeof(ProcessorState));
+  places_.walks = padded(places_.states + processors * sizeof(ProcessorState));
+  places_.log = padded(places_.walks + processors * sizeof(Walk));
   places_.counters = padded(places_.log + kLogEntries * sizeof(Decision));
   places_.profile = padded(places_.counters + uint64_t{image_.counters} * kCounterStride * 4);
   places_.bytes = padded(places_.profile + plan_.nodes.size() * 16);
@@ -105,31 +108,62 @@ Status Executable::upload() {
   streams_taken_ = taken.take();
   if (Status status = machine_->zero(streams_taken_.address, streams_taken_.bytes); !status)
     return status.error();
-  if (image_.regions > kSharedRegions) {
+  if (image_.regions > kSharedRegions || next_ != nullptr) {
     auto regions = machine_->allocate(processors * image_.regions * sizeof(RegionState));
     if (!regions) return regions.error();
     regions_ = regions.take();
   }
 
-  const uint64_t base = constants_.address;
   const uint64_t zeroed = state_.address;
-  launch_.records = reinterpret_cast<const Record*>(base + records);
-  launch_.queues = reinterpret_cast<const uint32_t*>(base + queues);
-  launch_.waits = reinterpret_cast<const Wait*>(base + waits);
-  launch_.descriptors = reinterpret_cast<const unsigned char*>(base + descriptors);
-  launch_.stream_at = reinterpret_cast<const uint64_t*>(base + stream_at);
   launch_.control = reinterpret_cast<Control*>(zeroed);
   launch_.log_read = reinterpret_cast<uint64_t*>(zeroed + places_.log_read);
   launch_.states = reinterpret_cast<ProcessorState*>(zeroed + places_.states);
+  launch_.walks = next_ == nullptr ? nullptr : reinterpret_cast<Walk*>(zeroed + places_.walks);
   launch_.log = reinterpret_cast<Decision*>(zeroed + places_.log);
   launch_.counters = reinterpret_cast<uint32_t*>(zeroed + places_.counters);
   launch_.stream_taken = reinterpret_cast<uint64_t*>(streams_taken_.address);
   launch_.regions = reinterpret_cast<RegionState*>(regions_.address);
   launch_.processors = image_.processors;
+  launch_.giver = image_.giver;
   launch_.region_count = image_.regions;
   launch_.scratch_bytes = machine_->scratch_bytes();
   mail_->describe(launch_);
   return driver::Done{};
+}
+
+// Records, queues, waits, descriptors, and the places of streams, in the place of those that were there.
+Status Executable::upload_constants() {
+  std::vector<std::byte> pool;
+  const uint64_t records = append(pool, image_.records);
+  const uint64_t queues = append(pool, image_.queues);
+  const uint64_t waits = append(pool, image_.waits);
+  const uint64_t descriptors = append(pool, image_.descriptors);
+  const uint64_t stream_at = append(pool, mail_->stream_places());
+  auto constants = machine_->allocate(padded(pool.size()));
+  if (!constants) return constants.error();
+  constants_ = constants.take();
+  if (Status status = machine_->upload(constants_.address, pool); !status) return status.error();
+  const uint64_t base = constants_.address;
+  launch_.records = reinterpret_cast<const Record*>(base + records);
+  launch_.queues = reinterpret_cast<const uint32_t*>(base + queues);
+  launch_.waits = reinterpret_cast<const Wait*>(base + waits);
+  launch_.descriptors = reinterpret_cast<const unsigned char*>(base + descriptors);
+  launch_.stream_at = reinterpret_cast<const uint64_t*>(base + stream_at);
+  return driver::Done{};
+}
+
+// Between launches: what comes next is executed by what was compiled. Where nothing could be, all stays as it is. Memory,
+// counters and the mailbox are the plan's, which is the same.
+Status Executable::take_over() {
+  const std::shared_ptr<Compilation> next = std::exchange(next_, nullptr);
+  if (!next->code()) return driver::Done{};
+  Phases phases;  // nobody asks
+  auto code = machine_->load(*next->code(), phases);
+  if (!code) return code.error();
+  code_ = code.take();
+  is_compiled_ = true;
+  image_ = next->image();
+  return upload_constants();
 }
 
 // Tensor maps hold addresses, so they are made when the arena is known, and again if it is another.
@@ -171,8 +205,9 @@ std::string Executable::dump_of(const std::vector<ProcessorState>& states) const
   return text;
 }
 
-// Serves the mailbox until the launch is over; ends it where nothing moves.
-Status Executable::serve(const RunOptions& options, std::string& dump) {
+// Serves the mailbox until the launch is over; ends it where nothing moves, has it stop where there is something to
+// move to. `stopped`: the host wants it to stop.
+Status Executable::serve(const RunOptions& options, std::string& dump, bool& stopped) {
   auto last_look = Clock::now();
   auto last_move = last_look;
   auto idle_since = last_look;
@@ -180,7 +215,9 @@ Status Executable::serve(const RunOptions& options, std::string& dump) {
   bool asked = false;
   for (;;) {
     const bool any = mail_->poll(options);
-    if (!asked && options.stop != nullptr && options.stop->load()) {
+    stopped = stopped || (options.stop != nullptr && options.stop->load());
+    const bool moves = next_ != nullptr && !move_at_ && next_->is_done();
+    if (!asked && (stopped || moves)) {
       mail_->ask_to_stop();
       asked = true;
     }
@@ -216,29 +253,16 @@ Status Executable::serve(const RunOptions& options, std::string& dump) {
   return driver::Done{};
 }
 
-driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
-                                      const RunOptions& options) {
-  if (Status status = place_maps(arena); !status) return status.error();
-  mail_->begin();
-  launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
-  launch_.seed = seed;
-  launch_.limit = options.instruction_limit;
-  launch_.profile =
-      options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
-  if (Status status = machine_->zero(state_.address, places_.bytes); !status) return status.error();
+// One launch: from the beginning, or from where the last one stopped.
+driver::Result<Ended> Executable::launch(const RunOptions& options, bool& stopped) {
+  const auto began = Clock::now();
   if (Status status = machine_->start(launch_, code_); !status) return status.error();
   Ended ended;
-  if (Status status = serve(options, ended.dump); !status) return status.error();
+  if (Status status = serve(options, ended.dump, stopped); !status) return status.error();
 
   Control control;
   const std::span bytes(reinterpret_cast<std::byte*>(&control), sizeof control);
   if (Status status = machine_->download(state_.address, bytes); !status) return status.error();
-  if (options.profile) {
-    profile_.resize(2 * plan_.nodes.size());
-    const std::span rows(reinterpret_cast<std::byte*>(profile_.data()), profile_.size() * 8);
-    if (Status status = machine_->download(state_.address + places_.profile, rows); !status)
-      return status.error();
-  }
   const Mailbox& box = mail_->said();
   ended.ending = box.ending;
   ended.node = box.end_node;
@@ -246,7 +270,53 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
   ended.trap = control.trap;
   if (control.trap.urgency != 0) ended.ending = Ending::trapped;
   if (!ended.dump.empty()) ended.ending = Ending::aborted;
+  Stage& sum = stages_[is_compiled_ ? 1 : 0];
+  sum.nanoseconds += static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count());
+  // What ends at a back-edge does not take it.
+  const bool at_edge = box.ending == Ending::stopped || box.ending == Ending::limit;
+  const uint64_t taken = box.back_edges - (at_edge ? 1 : 0);
+  sum.trips += taken - std::exchange(taken_, taken);
   return ended;
+}
+
+driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
+                                      const RunOptions& options) {
+  if (Status status = place_maps(arena); !status) return status.error();
+  if (next_ != nullptr && !move_at_ && next_->is_done())
+    if (Status status = take_over(); !status) return status.error();
+  mail_->begin();
+  taken_ = 0;
+  if (next_ != nullptr && move_at_) mail_->ask_to_stop(*move_at_);
+  launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
+  launch_.seed = seed;
+  launch_.limit = options.instruction_limit;
+  launch_.profile =
+      options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
+  if (Status status = machine_->zero(state_.address, places_.bytes); !status) return status.error();
+  bool stopped = false;
+  auto ended = launch(options, stopped);
+  while (ended && ended->ending == Ending::stopped && !stopped && next_ != nullptr) {
+    if (!next_->wait(options.stop)) break;
+    if (Status status = take_over(); !status) return status.error();
+    if (Status status = go_on(); !status) return status.error();
+    ended = launch(options, stopped);
+  }
+  if (!ended) return ended;
+  ++stages_[is_compiled_ ? 1 : 0].runs;
+  if (options.profile) {
+    profile_.resize(2 * plan_.nodes.size());
+    const std::span rows(reinterpret_cast<std::byte*>(profile_.data()), profile_.size() * 8);
+    if (Status status = machine_->download(state_.address + places_.profile, rows); !status)
+      return status.error();
+  }
+  return ended;
+}
+
+// The next launch goes on where this one stopped: its credit and the question are forgotten, the rest stays.
+Status Executable::go_on() {
+  mail_->go_on();
+  return machine_->zero(state_.address + offsetof(Control, credit), sizeof(Control::credit));
 }
 
 }  // namespace trek::resident

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -52,14 +53,26 @@ class Machine {
 
   // Zeroes a range before what comes next: a launch, an upload or a download.
   virtual driver::Status zero(uint64_t address, uint64_t bytes) const = 0;
-  // What the machine makes of an image before it is launched, which it may change to suit; null where it executes
-  // images as they are. Notes what it took.
-  virtual isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& /*plan*/,
-                                                                  Image& /*image*/,
-                                                                  Phases& /*phases*/) const {
-    return std::shared_ptr<const MachineCode>();
+
+  // Whether it executes images as they are, and whether it compiles them: one of the two, or both.
+  virtual bool interprets() const = 0;
+  virtual bool compiles() const = 0;
+  // What a machine that compiles makes of an image, which it may change to suit. On any thread, also while a launch
+  // runs; ends early, with a problem, once *cancelled. Notes what it took.
+  virtual isa::Result<std::shared_ptr<const MachineCode>> compile(
+      const plan::Plan& plan, Image& image, Phases& phases,
+      const std::atomic<bool>* cancelled = nullptr) const = 0;
+  // What an image that is executed as it is is launched with; the image must outlive it.
+  virtual std::shared_ptr<const MachineCode> at_once(const plan::Plan& /*plan*/,
+                                                     const Image& /*image*/) const {
+    return nullptr;
   }
-  // Starts a launch, which is over when is_done(), with what compile() gave.
+  // What compile() gave, ready to be launched. Between launches.
+  virtual driver::Result<std::shared_ptr<const MachineCode>> load(
+      std::shared_ptr<const MachineCode> code, Phases& /*phases*/) const {
+    return code;
+  }
+  // Starts a launch, which is over when is_done(), with what at_once() or load() gave.
   virtual driver::Status start(const Launch& launch,
                                std::shared_ptr<const MachineCode> code) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
@@ -83,15 +96,22 @@ class Machine {
 driver::Result<std::string> gpu_level(const driver::DeviceInfo& device);
 // Whether a device has the shared memory that the persistent kernel needs, or what is missing.
 driver::Status fits_gpu(const driver::DeviceInfo& device);
-// A GPU with the kernel loaded; notes the phases `context` and `kernel`. With a compiler, which must outlive it, every
-// image gets a kernel of its own instead.
+// What a machine does with images.
+enum class Executing : uint8_t {
+  interprets,
+  compiles,
+  both,  // a program begins on what interprets, and moves to its code
+};
+// A GPU with the kernel loaded that interprets, if wanted; notes the phases `context` and `kernel`. What compiles needs
+// a compiler, and then every image gets a kernel of its own.
 driver::Result<std::shared_ptr<const Machine>> open_gpu(
     const driver::Cuda& cuda, int ordinal, Phases& phases,
+    Executing executing = Executing::interprets,
     std::shared_ptr<const GpuCompiler> compiler = nullptr);
 // A thread of this computer for each processor, and blocks of one thread: the same queues, units and
-// mailbox without a GPU, for tests and for debugging. With a compiler its code executes the tasks, else
-// device::execute().
+// mailbox without a GPU. device::execute() interprets tasks; what compiles needs a compiler.
 std::shared_ptr<const Machine> open_host(int processors,
+                                         Executing executing = Executing::interprets,
                                          std::shared_ptr<const HostCompiler> compiler = nullptr);
 
 }  // namespace trek::resident

@@ -31,7 +31,10 @@ class MailHost {
   // Serves what there is; true where there was something.
   bool poll(const RunOptions& options);
   void set_source(uint32_t tensor, StreamSource source);
-  void ask_to_stop() { store(&box().stop, 1); }
+  // At the next back-edge that may be, and not before `taken` were.
+  void ask_to_stop(uint64_t taken = 0) { store(&box().stop, taken + 1); }
+  // Before a launch that goes on where the last one stopped.
+  void go_on() { store(&box().stop, 0); }
   void ask_to_leave() { store(&box().abort, 1); }
   bool device_waits_for_host() const { return load(&said().waits_for_host) != 0; }
   const Mailbox& said() const { return *reinterpret_cast<const Mailbox*>(memory_.data()); }

@@ -5,7 +5,8 @@
 //                    message may be longer than the ring: both go on piece by piece.
 //   input streams    two blocks a stream, filled in turn ahead of the program; block n is in place
 //                    n % 2 once `filled` > n, and free again once `taken` > n.
-//   stop             the host asks; processor 0 answers at a back-edge by giving no more credit.
+//   stop             the host asks; the giver answers at a back-edge by giving no more credit. A launch that
+//                    stopped so can be gone on with by another (Launch::walks).
 //   abort            the watchdog asks; everyone leaves where they are.
 #pragma once
 
@@ -39,7 +40,8 @@ struct LoopProgress {
 
 struct Mailbox {
   // The host writes these.
-  alignas(128) uint64_t stop;
+  alignas(128) uint64_t
+      stop;  // not 0: take no more than stop - 1 back-edges, or the fewest that can still be
   uint64_t abort;
   uint64_t emit_tail;
   // The device writes these.
@@ -49,6 +51,7 @@ struct Mailbox {
   alignas(128) Ending ending;  // written last
   uint32_t end_node;           // the loop where a limit or a stop took effect
   uint64_t instructions;       // executed, as back-edges count them
+  uint64_t back_edges;         // met: of a launch that stopped, the last was not taken
 };
 
 // What the kernel is given: addresses of the device.
@@ -62,7 +65,9 @@ struct Launch {
   Decision* log;
   uint64_t* log_read;  // per processor, kLogPad words apart: entries read
   Control* control;
-  RegionState* regions;  // per processor, where they do not fit shared memory
+  RegionState*
+      regions;  // per processor, where they do not fit shared memory, or where there are walks
+  Walk* walks;  // per processor, where it stopped and goes on; or null: it need not be known
   ProcessorState* states;
   Mailbox* mailbox;
   unsigned char* emit_ring;  // kEmitBytes
@@ -77,7 +82,7 @@ struct Launch {
   uint32_t processors;
   uint32_t region_count;
   uint32_t scratch_bytes;  // of shared memory, for units
-  uint32_t pad;
+  uint32_t giver;          // the processor that gives credit
 };
 
 inline constexpr uint32_t kCounterStride = 32;  // words between counters: a cache line each

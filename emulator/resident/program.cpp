@@ -20,6 +20,13 @@ using isa::Module;
 using isa::Problems;
 using isa::Role;
 
+using Clock = std::chrono::steady_clock;
+
+uint64_t since(Clock::time_point began) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count());
+}
+
 Problems device_problem(const driver::Error& error) {
   return {problem(ErrorCode::ShapeLimit, "the resident emulator: " + error.text())};
 }
@@ -35,12 +42,18 @@ Problems check(const plan::Plan& plan) {
 class ResidentProgram : public Program {
  public:
   ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
-                  const LoadOptions& options, Phases phases)
+                  const LoadOptions& options, Phases phases, Moving moving)
       : machine_(std::move(machine)),
         module_(module),
         seed_(options.seed),
         phases_(std::move(phases)),
+        moving_(std::move(moving)),
         fast_(options.numerics == NumericsMode::fast) {}
+  ResidentProgram(const ResidentProgram&) = delete;
+  ResidentProgram& operator=(const ResidentProgram&) = delete;
+  ~ResidentProgram() override {
+    if (main_.compilation != nullptr) main_.compilation->cancel();
+  }
 
   Problems initialise(const LoadOptions& options);
 
@@ -55,9 +68,10 @@ class ResidentProgram : public Program {
  private:
   // A linked function, and what it became on the device.
   struct Part {
-    plan::Plan plan;
+    std::shared_ptr<const plan::Plan> plan;
     Image image;  // until it is there
     std::shared_ptr<const MachineCode> code;
+    std::shared_ptr<Compilation> compilation;  // of what it is to move to
     std::unique_ptr<Executable> executable;
   };
   Problems link_part(Part& part, bool initialisers, uint64_t memory);
@@ -68,19 +82,21 @@ class ResidentProgram : public Program {
   Problems clear(uint32_t tensor);
   RunResult result_of(const Part& part, const Ended& ended) const;
   void count(const Part& part);
+  void count_compiling();
 
   std::string name(uint32_t tensor) const { return module_.string(module_.tensors[tensor].name); }
   const isa::Type& type(uint32_t tensor) const {
     return module_.type(module_.tensors[tensor].type);
   }
   uint64_t offset(uint32_t tensor) const {
-    return static_cast<uint64_t>(main_.plan.buffers[tensor].offset);
+    return static_cast<uint64_t>(main_.plan->buffers[tensor].offset);
   }
 
   std::shared_ptr<const Machine> machine_;
   const Module& module_;
   uint64_t seed_;
   Phases phases_;  // of loading
+  Moving moving_;
   bool fast_;
   Part init_;  // without an executable where there is nothing to do
   Part main_;
@@ -95,27 +111,41 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   options.fast = fast_;
   isa::Result<plan::Plan> linked = plan::link(module_, plan_device(*machine_, memory), options);
   if (!linked) return linked.take_problems();
-  part.plan = std::move(*linked);
+  part.plan = std::make_shared<const plan::Plan>(linked.take());
   phases_.end("link");
-  if (Problems problems = check(part.plan); !problems.empty()) return problems;
+  if (Problems problems = check(*part.plan); !problems.empty()) return problems;
   phases_.end("check");
-  isa::Result<Image> image = encode(part.plan);
+  isa::Result<Image> image = encode(*part.plan);
   if (!image) return image.take_problems();
   if (image->arena_bytes > memory)
-    return {plan::out_of_memory(part.plan, static_cast<int64_t>(image->arena_bytes))};
+    return {plan::out_of_memory(*part.plan, static_cast<int64_t>(image->arena_bytes))};
   part.image = std::move(*image);
   phases_.end("link");
-  if (initialisers && part.plan.tasks.empty()) return {};
-  auto code = machine_->compile(part.plan, part.image, phases_);
+  if (initialisers && part.plan->tasks.empty()) return {};
+  if (machine_->interprets()) {
+    if (initialisers || !machine_->compiles()) return {};
+    part.compilation = std::make_shared<Compilation>(machine_, part.plan, part.image);
+    moving_.background->begin(part.compilation);
+    return {};
+  }
+  const auto began = Clock::now();
+  auto code = machine_->compile(*part.plan, part.image, phases_);
   if (!code) return code.take_problems();
-  part.code = code.take();
+  auto loaded = machine_->load(code.take(), phases_);
+  if (!loaded) return device_problem(loaded.error());
+  part.code = loaded.take();
+  counters_.compiling.nanoseconds += since(began);
   return {};
 }
 
 Problems ResidentProgram::make_executables() {
   for (Part* part : {&init_, &main_}) {
-    if (part == &init_ && part->plan.tasks.empty()) continue;
-    auto executable = Executable::create(machine_, part->plan, std::move(part->image), part->code);
+    if (part == &init_ && part->plan->tasks.empty()) continue;
+    auto executable =
+        part->compilation == nullptr
+            ? Executable::create(machine_, *part->plan, std::move(part->image), part->code)
+            : Executable::create_moving(machine_, *part->plan, std::move(part->image),
+                                        part->compilation, moving_.at);
     if (!executable) return device_problem(executable.error());
     part->executable = executable.take();
   }
@@ -195,7 +225,7 @@ Problems ResidentProgram::bind_stream(uint32_t tensor, StreamSource source) {
 }
 
 void ResidentProgram::set(uint32_t param, uint64_t bits) {
-  for (const plan::Buffer& buffer : main_.plan.buffers) {
+  for (const plan::Buffer& buffer : main_.plan->buffers) {
     if (buffer.kind != plan::BufferKind::param || buffer.source != param) continue;
     const std::span bytes(reinterpret_cast<const std::byte*>(&bits),
                           static_cast<size_t>(buffer.bytes));
@@ -209,7 +239,7 @@ void ResidentProgram::set(uint32_t param, uint64_t bits) {
 RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const {
   RunResult result;
   const auto place_of = [&](uint32_t node) {
-    return Place{part.plan.nodes[node].function, part.plan.nodes[node].instruction};
+    return Place{part.plan->nodes[node].function, part.plan->nodes[node].instruction};
   };
   switch (ended.ending) {
     case Ending::running:
@@ -232,22 +262,22 @@ RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const
     case Ending::trapped:
       break;
   }
-  const plan::Node& node = part.plan.nodes[ended.trap.node];
+  const plan::Node& node = part.plan->nodes[ended.trap.node];
   result.outcome = Outcome::trapped;
   result.place = place_of(ended.trap.node);
   Trap trap;
   trap.code = static_cast<isa::TrapCode>(ended.trap.code);
   trap.place = result.place;
-  for (uint32_t site = node.site; site != plan::kNone; site = part.plan.sites[site].parent)
-    trap.callers.push_back({part.plan.sites[site].function, part.plan.sites[site].instruction});
+  for (uint32_t site = node.site; site != plan::kNone; site = part.plan->sites[site].parent)
+    trap.callers.push_back({part.plan->sites[site].function, part.plan->sites[site].instruction});
   trap.element = ended.trap.element;
-  trap.detail = trap_words(part.plan, ended.trap);
+  trap.detail = trap_words(*part.plan, ended.trap);
   result.trap = std::move(trap);
   return result;
 }
 
 RunResult ResidentProgram::run(const RunOptions& options) {
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role != Role::output) continue;
     if (Problems problems = clear(tensor); !problems.empty())
@@ -255,21 +285,38 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   }
   auto ended = main_.executable->run(arena_, seed_, options);
   if (!ended) return {Outcome::limit, std::nullopt, {}, ended.error().text()};
-  const auto took = std::chrono::steady_clock::now() - began;
-  counters_.nanoseconds +=
-      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  const uint64_t took = since(began);
+  counters_.nanoseconds += took;
+  if (counters_.compiling.first_run == 0) {
+    counters_.compiling.first_run = took;
+    for (const LoadPhase& phase : counters_.load)
+      counters_.compiling.first_run += phase.nanoseconds;
+  }
+  count_compiling();
   counters_.instructions += ended->instructions;
   if (options.profile) count(main_);
   return result_of(main_, *ended);
 }
 
+void ResidentProgram::count_compiling() {
+  CompileCounters& counters = counters_.compiling;
+  counters.compiles = machine_->compiles();
+  counters.begins_without = machine_->interprets();
+  counters.interpreted = main_.executable->interpreted();
+  counters.compiled = main_.executable->compiled();
+  const Compilation* compilation = main_.compilation.get();
+  if (compilation == nullptr || !compilation->is_done()) return;
+  counters.nanoseconds = compilation->nanoseconds();
+  if (!compilation->code()) counters.failure = compilation->code().problems()[0].message;
+}
+
 // What a node took, said of the instruction that names it; the time is that of a processor on average.
 void ResidentProgram::count(const Part& part) {
   const std::vector<uint64_t>& profile = part.executable->profile();
-  const auto processors = static_cast<uint64_t>(part.plan.device.processors);
+  const auto processors = static_cast<uint64_t>(part.plan->device.processors);
   std::vector<InstructionCounters>& rows = counters_.per_instruction;
-  for (size_t i = 0; i < part.plan.nodes.size(); ++i) {
-    const plan::Node& node = part.plan.nodes[i];
+  for (size_t i = 0; i < part.plan->nodes.size(); ++i) {
+    const plan::Node& node = part.plan->nodes[i];
     const uint64_t tasks = profile[2 * i + 1];
     if (tasks == 0 || node.tasks == 0) continue;
     const Place place = {node.function, node.instruction};
@@ -302,9 +349,9 @@ std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
                                                    const Module& module, const LoadOptions& options,
-                                                   Phases phases) {
-  auto program =
-      std::make_unique<ResidentProgram>(std::move(machine), module, options, std::move(phases));
+                                                   Phases phases, Moving moving) {
+  auto program = std::make_unique<ResidentProgram>(std::move(machine), module, options,
+                                                   std::move(phases), std::move(moving));
   Problems problems = program->initialise(options);
   if (!problems.empty()) return problems;
   return std::unique_ptr<Program>(std::move(program));

@@ -123,7 +123,7 @@ class Controller {
         slot.source = nullptr;
       warp_arrive(&shared_.named[n % kSlots], lane_);
       if (record == 0) {
-        if (lane_ == 0 && processor_ == 0) walker_.say_end();
+        if (lane_ == 0) walker_.say_end();
         return;
       }
     }
@@ -464,7 +464,7 @@ resident(const trek::resident::Launch parameters) {
     for (auto& place : shared.place) place[0] = place[1] = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
-    shared.decisions = 0;
+    shared.decisions = decisions_before(parameters);
   }
   __syncthreads();
   ProcessorState& state = launch.states[processor];

@@ -1,7 +1,7 @@
 // How a processor goes through its queue: which task is next, in which trip of which loop, and what that
 // task has to wait for. Every processor walks the same regions by the same decisions, so all of them
 // agree on epochs, on the instructions executed so far and on the back-edge at which a run stops; what
-// must be told is told through the decision log and the credit of processor 0.
+// must be told is told through the decision log of processor 0 and the credit of one that gives it.
 //
 // What must hold:
 //   - Regions are counted when they are entered, whether the processor has a task in them or not.
@@ -11,6 +11,8 @@
 //   - A processor that finds itself behind a trap in program order leaves; one that is before it goes on,
 //     since it may find an earlier one, and what it waits for is before the trap too.
 //   - Leaving early (`aborted`) is always allowed after the watchdog asked.
+//   - Where all stopped at a back-edge, everything before it has been executed and nothing behind it has begun, so a
+//     walk is where it stopped, its counts and its regions; another launch may go on with it.
 //
 // On the device one thread walks; on a host each processor's thread does.
 #pragma once
@@ -26,6 +28,11 @@ TREK_RESIDENT bool must_leave(const Launch& launch, uint64_t moment) {
          load_relaxed(&launch.control->trap.urgency) > ~moment;
 }
 
+// How many decisions the launches told with whose walks this one goes on.
+TREK_RESIDENT uint64_t decisions_before(const Launch& launch) {
+  return launch.walks == nullptr ? 0 : launch.walks[0].decisions;
+}
+
 // `Records` gives records of the processor's queue: at(i), good until the next call. On a device all of the
 // walker's own state must be in registers, or each step of it takes microseconds: nothing takes its address.
 template <typename Records>
@@ -36,17 +43,21 @@ class Walker {
       : launch_(launch), regions_(regions), records_(records), processor_(processor) {}
   // Must have been called, by one thread, before anything else is.
   TREK_RESIDENT void begin() {
+    if (launch_.walks != nullptr && launch_.walks[processor_].begun != 0) return go_on();
     for (uint32_t r = 0; r < launch_.region_count; ++r) regions_[r] = RegionState{};
     regions_[0].epoch = 1;
   }
 
   // The next record that is a task (of any kind), or null at the end of the walk: see say_end().
   TREK_RESIDENT const Record* next();
-  // Tells the host how the walk ended; processor 0 does.
+  // Writes where the walk ended, and tells the host how; every processor does.
   TREK_RESIDENT void say_end() const {
+    if (ending_ == Ending::stopped && launch_.walks != nullptr) keep();
+    if (processor_ != 0) return;
     Mailbox& mailbox = *launch_.mailbox;
     mailbox.end_node = end_node_;
     mailbox.instructions = instructions_;
+    mailbox.back_edges = back_edges_;
     mailbox.ending = ending_;
   }
   // The number in the queue of the record that next() gave.
@@ -84,6 +95,9 @@ class Walker {
   TREK_RESIDENT void enter(const Record& record);
   TREK_RESIDENT bool leave(const Record& record);
   TREK_RESIDENT bool may_go_on(const Record& record);
+  TREK_RESIDENT void go_round(const Record& record);
+  TREK_RESIDENT void go_on();
+  TREK_RESIDENT void keep() const;
   TREK_RESIDENT bool end(Ending ending, uint32_t node) {
     ending_ = ending;
     end_node_ = node;
@@ -98,10 +112,10 @@ class Walker {
   uint32_t at_ = 0;
   uint64_t begun_ = 1;         // trips
   uint64_t decisions_ = 0;     // read
-  uint64_t back_edges_ = 0;    // taken
+  uint64_t back_edges_ = 0;    // met
   uint64_t instructions_ = 0;  // of the trips that began
   uint64_t credit_ = 0;
-  uint64_t last_edge_ = 0;  // processor 0: when, in ns
+  uint64_t last_edge_ = 0;  // of the giver: when, in ns
   Ending ending_ = Ending::running;
   uint32_t end_node_ = 0;
 };
@@ -177,7 +191,7 @@ TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
   RegionState& region = regions_[record.region];
   const bool endless = record.entering == Entering::always;
   const uint64_t done = region.trip + 1;
-  if (processor_ == 0 && record.level >= 0) {
+  if (processor_ == launch_.giver && record.level >= 0) {
     LoopProgress& progress = launch_.mailbox->progress[record.level];
     store_relaxed_system(&progress.trips, endless ? 0 : region.trips);
     store_relaxed_system(&progress.done, done);
@@ -187,12 +201,39 @@ TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
     return true;
   }
   if (!may_go_on(record)) return false;
-  region.trip = done;
+  go_round(record);
+  return true;
+}
+
+// The next trip of the loop whose end `record` is.
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::go_round(const Record& record) {
+  RegionState& region = regions_[record.region];
+  ++region.trip;
   ++region.epoch;
   ++begun_;
   instructions_ += record.weight;
   at_ = record.jump.to;
-  return true;
+}
+
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::keep() const {
+  RegionState* to = launch_.regions + size_t{processor_} * launch_.region_count;
+  for (uint32_t r = 0; to != regions_ && r < launch_.region_count; ++r) to[r] = regions_[r];
+  launch_.walks[processor_] = {begun_, decisions_, back_edges_, instructions_, at_};
+}
+
+// Takes the back-edge that the launch before stopped at.
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::go_on() {
+  const RegionState* from = launch_.regions + size_t{processor_} * launch_.region_count;
+  for (uint32_t r = 0; from != regions_ && r < launch_.region_count; ++r) regions_[r] = from[r];
+  const Walk& walk = launch_.walks[processor_];
+  begun_ = walk.begun;
+  decisions_ = walk.decisions;
+  back_edges_ = walk.back_edges;
+  instructions_ = walk.instructions;
+  go_round(records_.at(walk.at));
 }
 
 // A back-edge: where limits and stops take effect, at the same one on every processor.
@@ -201,7 +242,7 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
   if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
-  if (processor_ == 0) give_credit();
+  if (processor_ == launch_.giver) give_credit();
   for (uint32_t spins = 0; back_edges_ > credit_ >> 1; ++spins) {
     if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);
     credit_ = load_relaxed(&launch_.control->credit);
@@ -216,7 +257,8 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
 }
 
 // Credit runs some 64 back-edges ahead where trips are short, and two where one takes a millisecond, so
-// that nobody waits for it and a stop is obeyed soon.
+// that nobody waits for it and a stop is obeyed soon. The giver is one that has tasks in the loops (Image::giver): who
+// has none would be through them, and have given all credit, before anything is executed.
 template <typename Records>
 TREK_RESIDENT void Walker<Records>::give_credit() {
   constexpr uint64_t kSlow = 1'000'000;
@@ -224,10 +266,13 @@ TREK_RESIDENT void Walker<Records>::give_credit() {
   const uint64_t now = nanoseconds();
   const uint64_t ahead = now - last_edge_ > kSlow ? 2 : 64;
   last_edge_ = now;
-  if (back_edges_ + ahead / 2 <= credit_ >> 1) return;
-  const uint64_t stop = load_acquire_system(&launch_.mailbox->stop) != 0 ? 1 : 0;
-  const uint64_t until = stop != 0 && credit_ != 0 ? credit_ >> 1 : back_edges_ + ahead;
-  credit_ = (until > credit_ >> 1 ? until : credit_ >> 1) << 1 | stop;
+  const uint64_t given = credit_ >> 1;
+  if (back_edges_ + ahead / 2 <= given) return;
+  const uint64_t stop = load_acquire_system(&launch_.mailbox->stop);
+  uint64_t until = back_edges_ + ahead;
+  const bool ends = stop != 0 && stop - 1 <= until;
+  if (ends) until = stop - 1;
+  credit_ = (until > given ? until : given) << 1 | (ends ? 1 : 0);
   store_release(&launch_.control->credit, credit_);
 }
 

@@ -113,13 +113,27 @@ Json digests_json(Session& session) {
   return list;
 }
 
+Json stage_json(const Stage& stage) {
+  return {{"runs", stage.runs}, {"nanoseconds", stage.nanoseconds}, {"trips", stage.trips}};
+}
+
+Json compiling_json(const CompileCounters& counters) {
+  if (!counters.compiles) return nullptr;
+  return {{"nanoseconds", counters.nanoseconds},
+          {"failure", counters.failure},
+          {"first_run", counters.first_run},
+          {"interpreted", stage_json(counters.interpreted)},
+          {"compiled", stage_json(counters.compiled)}};
+}
+
 Json counters_json(const Counters& counters) {
   Json load = Json::object();  // nanoseconds of each phase, in order
   for (const LoadPhase& phase : counters.load) load[std::string(phase.name)] = phase.nanoseconds;
   return {{"instructions", counters.instructions},
           {"nanoseconds", counters.nanoseconds},
           {"memory_bytes", counters.memory_bytes},
-          {"load", load}};
+          {"load", load},
+          {"compiling", compiling_json(counters.compiling)}};
 }
 
 Json profile_json(const Module& module, const Counters& counters) {

@@ -2,6 +2,8 @@
 //
 // Read the command line, find the engine, load the module, then run its tests or the program itself; or
 // only say what it is linked to.
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <variant>
@@ -23,6 +25,12 @@ int list_engines() {
     print_out(fmt::format("{:<10} {:<12} {}\n", engine.name,
                           engine.available ? "available" : "unavailable", engine.detail));
   return out_failed() ? kExitNoOutput : kExitDone;
+}
+
+// Without waiting for what is still being compiled, which uses the library that a usual end would take apart.
+[[noreturn]] void end_at_once(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
 }
 
 isa::Result<ModuleFile> load(const Options& options, SourceManager& sources) {
@@ -57,8 +65,10 @@ int main(int argc, char** argv) {
     print_problems(file.problems(), sources, options.file);
     return kExitInvalid;
   }
-  return options.test ? run_tests(options, *file, *engine)
-                      : run_program(options, *file, *engine, sources);
+  const int code = options.test ? run_tests(options, *file, *engine)
+                                : run_program(options, *file, *engine, sources);
+  if (engine->is_busy()) end_at_once(code);
+  return code;
 }
 
 }  // namespace

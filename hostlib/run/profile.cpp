@@ -125,6 +125,44 @@ std::string load_text(const std::vector<LoadPhase>& phases) {
   return fmt::format("  loaded in {}: {}\n", time_text(sum), parts);
 }
 
+std::string stage_text(std::string_view how, const Stage& stage) {
+  if (stage.trips == 0)
+    return fmt::format("  {}: {} runs in {}\n", how, count_text(stage.runs),
+                       time_text(stage.nanoseconds));
+  return fmt::format("  {}: {} trips in {}, {} each\n", how, count_text(stage.trips),
+                     time_text(stage.nanoseconds), time_text(stage.nanoseconds / stage.trips));
+}
+
+// From how many trips on compiling is worth what it takes, where both ways have been measured.
+std::string break_even_text(const CompileCounters& counters) {
+  const Stage& before = counters.interpreted;
+  const Stage& after = counters.compiled;
+  if (before.trips == 0 || after.trips == 0) return "";
+  const double saved = static_cast<double>(before.nanoseconds) / static_cast<double>(before.trips) -
+                       static_cast<double>(after.nanoseconds) / static_cast<double>(after.trips);
+  if (saved <= 0) return "  compiling is not worth it: its trips take no less time\n";
+  return fmt::format(
+      "  compiling is worth it from {} trips on\n",
+      count_text(static_cast<uint64_t>(static_cast<double>(counters.nanoseconds) / saved) + 1));
+}
+
+// What compiling took beside what it gave; nothing of an engine that does not.
+std::string compiling_text(const CompileCounters& counters) {
+  if (!counters.compiles) return "";
+  std::string text;
+  if (!counters.failure.empty())
+    text += fmt::format("  not compiled: {}", counters.failure);
+  else if (counters.nanoseconds == 0)
+    text += "  not compiled before it ended";
+  else
+    text += fmt::format("  compiled in {}{}", time_text(counters.nanoseconds),
+                        counters.begins_without ? " meanwhile" : "");
+  text += fmt::format("; the first run was over after {}\n", time_text(counters.first_run));
+  if (counters.interpreted.nanoseconds > 0) text += stage_text("interpreted", counters.interpreted);
+  if (counters.compiled.nanoseconds > 0) text += stage_text("compiled", counters.compiled);
+  return text + break_even_text(counters);
+}
+
 }  // namespace
 
 std::string profile_text(const isa::Module& module, const Counters& counters) {
@@ -144,6 +182,7 @@ std::string profile_text(const isa::Module& module, const Counters& counters) {
                       time_text(rest), percent_text(rest, total));
   text += fmt::format("  memory at most {}\n", bytes_text(counters.memory_bytes));
   text += load_text(counters.load);
+  text += compiling_text(counters.compiling);
   return text;
 }
 

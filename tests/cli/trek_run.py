@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 import unittest
+from pathlib import Path
 
 import numpy as np
 
@@ -321,6 +322,55 @@ class Code(CommandLine):
     def test_sass_without_the_toolkit_says_what_is_missing(self):
         said = self.on_device("sass", code=4, PATH="/nonexistent").stderr
         self.assertIn("there is no ptxas on the PATH", said)
+
+
+class Auto(CommandLine):
+    """--engine auto: begins interpreted, moves to compiled code, and leaves what ref leaves."""
+
+    def setUp(self):
+        super().setUp()
+        listed = self.run_trek("--list-engines").stdout
+        if not any(line.split()[:2] == ["auto", "available"] for line in listed.splitlines()):
+            self.skipTest("trek-run --list-engines: " + listed)
+        self.program = Path(__file__).resolve().parents[1] / "gpu/hand_over.trek"
+
+    def at(self, back_edge, *arguments, code=0):
+        return self.run_trek(self.program, "--engine", "auto", *arguments, code=code,
+                             env=os.environ | {"TREK_AUTO_AT": str(back_edge)})
+
+    def test_wherever_it_moves_it_leaves_what_ref_leaves(self):
+        want = self.run_trek(self.program, "--digest").stdout
+        for back_edge in (0, 1, 4, 7, 13, 19, 1000):
+            got = self.at(back_edge, "--digest", "--json", "r.json").stdout
+            self.assertEqual(got, want)
+            compiling = self.read_json("r.json")["counters"]["compiling"]
+            self.assertEqual(compiling["compiled"]["runs"], 0 if back_edge == 1000 else 1)
+            if back_edge != 1000:
+                self.assertEqual(compiling["interpreted"]["trips"], back_edge)
+
+    def test_a_trap_behind_it_is_the_same(self):
+        want = self.run_trek(self.program, "--set", "bound=303", code=3).stderr
+        for back_edge in (0, 9):
+            self.assertEqual(self.at(back_edge, "--set", "bound=303", code=3).stderr, want)
+
+    def test_profile_says_what_compiling_is_worth(self):
+        said = self.at(5, "--profile").stdout
+        self.assertRegex(said, r"compiled in .* meanwhile; the first run was over after ")
+        self.assertRegex(said, r"interpreted: 5 trips in ")
+        self.assertRegex(said, r"\n  compiled: \d+ trips in ")
+        self.assertIn("compiling is ", said)
+
+    def test_an_interrupted_program_does_not_wait_for_its_code(self):
+        self.write("long.trek", ".trek 1.0\n.state @x f32[20,20] = 1\n.func main() {\n  loop $i = 0 until 1000000000000 {\n"
+                   "    %y = matmul @x, @x, tail=tanh\n    %z = softmax %y, axis=1\n    @x = sort %z, axis=0\n  }\n}\n")
+        running = self.start("long.trek", "--engine", "auto", "--quiet")
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130)
+
+    def test_a_place_that_is_no_number_is_refused(self):
+        self.assertIn("TREK_AUTO_AT=soon", self.at("soon", code=4).stderr)
 
 
 class NoOutput(CommandLine):
