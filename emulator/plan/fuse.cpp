@@ -334,8 +334,7 @@ bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) con
          value.type.shape == flow_.type_of(module_, flow_.steps[at].results[0]).shape &&
          from->chain.size() + group.chain.size() <= kMaxMicroSteps &&
          from->operands.size() + group.operands.size() <= kMaxOperands &&
-         !written_between(*from, use.definition, at) &&
-         !overwrites_input(*from, flow_.steps[at]);
+         !written_between(*from, use.definition, at) && !overwrites_input(*from, flow_.steps[at]);
 }
 
 // Puts the producer's program before the group's own.

@@ -68,8 +68,7 @@ TEST_CASE("a value that a chain and another instruction read is kept") {
 }
 
 TEST_CASE("a value that two reads of a tail share becomes part of the tail") {
-  const Plan plan = plan_of(
-      "%a = exp @x\n%p = matmul @x, @w\n%b = add %p, %a\n@y = mul %b, %a\n");
+  const Plan plan = plan_of("%a = exp @x\n%p = matmul @x, @w\n%b = add %p, %a\n@y = mul %b, %a\n");
   REQUIRE(plan.nodes.size() == 1);
   CHECK(plan.nodes[0].unit == Unit::matrix);
   CHECK(plan.nodes[0].chain.size() == 3);
