@@ -168,6 +168,8 @@ class Describer {
   void describe_pad();
   void describe_filling();
   void describe_update();
+  std::optional<int64_t> known_box(const Shape& shape, const Shape& size, bool strided) const;
+  void quick_move(uint32_t operand, int64_t from_element, Map from, int64_t to_element, Map to);
   plan::Lines describe_lines();
   void describe_stride(const plan::Lines& lines, const Draft& fetch);
   void describe_reduction();
@@ -288,6 +290,38 @@ void Describer::describe_box(const Shape& shape, const Shape& size, bool strided
   }
 }
 
+// Where such a box begins, in elements, if that is known and lies within.
+std::optional<int64_t> Describer::known_box(const Shape& shape, const Shape& size,
+                                            bool strided) const {
+  const Dimensions dimensions = dimensions_of(shape);
+  const Attribute& at = plan::attribute(of_, "at");
+  const Attribute& stride = plan::attribute(of_, "stride");
+  int64_t begin = 0;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const auto axis = static_cast<size_t>(i);
+    if (at.items[axis].kind != plan::Operand::Kind::constant) return std::nullopt;
+    const int64_t index = plan::static_integer(plan_, at.items[axis]);
+    const int64_t apart = strided ? plan::static_integer(plan_, stride.items[axis]) : 1;
+    const int64_t span = size[i] == 0 ? 0 : (size[i] - 1) * apart + 1;
+    if (index < 0 || index > shape[i] - span) return std::nullopt;
+    begin += index * dimensions[axis].stride;
+  }
+  return begin;
+}
+
+// A move of elements of two or four bytes between places that are known (quick_move.h), beside the unit's description:
+// the node's elements are read and written from these elements on, by these maps.
+void Describer::quick_move(uint32_t operand, int64_t from_element, Map from, int64_t to_element,
+                           Map to) {
+  const int64_t bytes = node_.move.element_bytes;
+  if (bytes != 2 && bytes != 4) return;
+  node_.quick = static_cast<uint8_t>(Quick::move);
+  node_.move.quick_from =
+      static_cast<uint8_t>(record_.part_of_operand(operand, from_element * bytes, from));
+  node_.move.quick_to =
+      static_cast<uint8_t>(record_.part_of_result(0, to_element * bytes, to));
+}
+
 void Describer::describe_move() {
   const Shape& from = type(0).shape;
   const Shape& to = result_type(0).shape;
@@ -318,6 +352,10 @@ void Describer::describe_move() {
   }
   node_.move.map = record_.map(map);
   node_.whole = result_type(0).elements();
+  std::optional<int64_t> begin = 0;
+  if (of_.opcode == Opcode::Slice)
+    begin = known_box(from, to, plan::attribute(of_, "stride").given);
+  if (begin) quick_move(0, *begin, node_.move.map, 0, {0, 0, Map::same});
 }
 
 // [outer, size, inner] around the attribute `axis` of a tensor.
@@ -392,6 +430,9 @@ void Describer::describe_update() {
   Dimensions map = dimensions_of(x);
   for (size_t i = 0; i < map.size(); ++i) map[i].size = y[static_cast<int>(i)];
   node_.move.map = record_.map(map);
+  const std::optional<int64_t> begin = known_box(x, y, false);
+  if (begin && node_.move.in_place != 0 && of_.tiling == plan::Tiling::elements)
+    quick_move(1, 0, {0, 0, Map::same}, *begin, node_.move.map);
 }
 
 // ---- lines ---------------------------------------------------------------------------------------
@@ -482,6 +523,10 @@ void Describer::describe_reduction() {
   const Draft fetch = fetch_source();
   if (static_cast<Kind>(node_.kind) != Kind::arg) {
     programs({fetch}, {tail(compute)}, compute);
+    const bool short_rows = lines.n >= 1 && lines.n <= semantics::kReductionTile &&
+                            lines.adjacent && lines.inner == 1 && compute == DType::f32;
+    if (static_cast<Kind>(node_.kind) == Kind::reduce && short_rows)
+      node_.quick = static_cast<uint8_t>(Quick::rows);
   } else {
     // Its elements and its results have different forms.
     node_.fetch[0] =

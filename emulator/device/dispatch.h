@@ -20,6 +20,8 @@
 #include "emulator/device/matrix_panels.h"
 #else
 #include "emulator/device/quick.h"
+#include "emulator/device/quick_move.h"
+#include "emulator/device/quick_rows.h"
 #endif
 
 namespace trek::device {
@@ -321,7 +323,14 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
 template <Quick kQuick>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
-  run_quick<kQuick == Quick::calls>(block, node, first, count, environment.arena);
+  if constexpr (kQuick == Quick::move)
+    run_quick_move(block, node, first, count, environment.arena);
+#ifdef __CUDA__
+  else if constexpr (kQuick == Quick::rows)
+    run_quick_rows(block, node, first, count, environment.arena);
+#endif
+  else
+    run_quick<kQuick == Quick::calls>(block, node, first, count, environment.arena);
   block.sync();
 }
 #endif

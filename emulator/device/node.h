@@ -54,8 +54,14 @@ enum class Kind : uint8_t {
   engine,  // loop, test, if, emit, next: the engine's; operands and scalars are described
 };
 
-// Whether execute_quick() takes a node, and whether some of its steps are called (quick.h).
-enum class Quick : uint8_t { no, simple, calls };
+// Whether execute_quick() takes a node, and in what way.
+enum class Quick : uint8_t {
+  no,
+  simple,  // quick.h
+  calls,   // the same; some of its steps are called
+  rows,    // quick_rows.h
+  move,    // quick_move.h
+};
 
 // How Task::first and Task::count count; plan::Tiling.
 enum class Tiling : uint8_t { elements, lines, matrix, whole };
@@ -348,7 +354,9 @@ struct Move {
   Map map;  // from the result, or from what is written
   uint16_t rank;
   uint8_t in_place;
-  uint8_t unused;
+  uint8_t quick_from;  // of a quick move the operands between whose places it moves the node's elements,
+  uint8_t quick_to;    // each by its map
+  uint8_t unused[7];
 };
 
 // A sort's place in the arena.
@@ -424,7 +432,7 @@ static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 40);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
-static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 48);
+static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);
 
 }  // namespace trek::device

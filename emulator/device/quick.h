@@ -1,5 +1,6 @@
-// Quick nodes: pointwise ones on floats whose scalars are constants or 32-bit numbers in memory. They are what most
-// tasks of a network are beside products, and cannot trap.
+// Quick nodes: pointwise ones on floats whose scalars are constants or 32-bit numbers in memory, moves between places
+// that are known (quick_move.h), and reductions of short rows (quick_rows.h). They are what most tasks of a network are beside
+// products, and cannot trap.
 //
 // This path has no context and no sync before the work, and where all steps are simple no call either: what a call
 // saves for its caller goes through the little first-level cache that is left beside the shared memory, and takes
@@ -7,6 +8,7 @@
 #pragma once
 
 #include "emulator/device/program.h"
+#include "emulator/device/quick_move.h"
 
 namespace trek::device {
 
@@ -16,12 +18,6 @@ using program_detail::Four;
 
 template <bool kCalls>
 inline constexpr uint32_t kLoads = kCalls ? 4 : 2;  // that are on their way at once
-
-// Where element `element` of the node is in an operand.
-TREK_UNIT int64_t place_quick(const Node& node, Map map, int64_t element) {
-  if (map.kind == Map::same) return element;
-  return map.kind == Map::one ? 0 : place_by_magic(node, map, element);
-}
 
 // Four elements from `element` on, or that element four times.
 TREK_UNIT Four load(const Node& node, const std::byte* arena, const Operand& from, int64_t element,
@@ -42,9 +38,15 @@ TREK_UNIT void store(std::byte* at, DType type, const Four& values, bool four) {
     *reinterpret_cast<Aliased<uint32_t>*>(at) = values.e[0];
 }
 
+// A program's main value is in a slot behind the others.
+TREK_UNIT uint32_t main_slot(const Task& task) {
+  return program_detail::slot_at(task, kNarrowSlots);
+}
+
 TREK_UNIT Four value(const Task& task, const Node& node, const std::byte* arena, Source source) {
   if (source.kind == Source::slot)
     return program_detail::get(task, {program_detail::slot_at(task, source.index), false});
+  if (source.kind == Source::main) return program_detail::get(task, {main_slot(task), false});
   const Scalar& scalar = node.scalar(source.index);
   const uint32_t one = scalar.kind == Scalar::constant
                            ? static_cast<uint32_t>(scalar.value)
@@ -66,7 +68,7 @@ TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, 
       const auto number = [&](Source source) {
         return source.kind == Source::none ? 0 : value(task, node, arena, source).e[0];
       };
-      const auto bits = static_cast<uint32_t>(apply_real32(
+      const auto bits = static_cast<uint32_t>(apply_real32_here(
           opcode, x.e[0], y.e[0], z.e[0], number(of.numbers[0]), number(of.numbers[1])));
       const uint32_t one = to == DType::boolean ? bits : bits_of(rounded(to, as_float(bits)));
       return {{one, one, one, one}};
@@ -75,35 +77,29 @@ TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, 
   return program_detail::apply_simple(opcode, from, to, x, y, z);
 }
 
-}  // namespace quick_detail
-
-// The elements [first, first + count) of a node that is quick. A sync before others read them is the caller's.
-// Where steps are called, a thread takes one element after the other.
-template <bool kCalls>
-TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, int64_t count,
-                         std::byte* arena) {
-  using namespace quick_detail;  // NOLINT(google-build-using-namespace)
+// Calls give(element, values, four) for the elements [first, first + count) of the node's index space with what a program
+// makes of them: of four elements from `element` on, or of one that is there four times. Where steps are called, or
+// operands do not lie in line, a thread takes one element after the other.
+template <bool kCalls, class Give>
+TREK_UNIT void each_element(const Task& task, const Node& node, const Program& program,
+                            int64_t first, int64_t count, const std::byte* arena, Give give) {
   using program_detail::put;
   using program_detail::slot_at;
-  const Task task(block);
-  const Program& program = node.deliver[0];
-  const Operand& to = node.result(0);
-  const auto type = static_cast<DType>(to.dtype);
   const uint32_t steps = program.steps;
   const uint32_t loads = program.loads;
   const auto end = static_cast<uint32_t>(count);  // of a tile: less than 2^32
-  constexpr uint32_t kEach = kCalls ? 1 : 4;
   const bool aligned = !kCalls && program.flat != 0 && (first & 3) == 0;
-  for (uint32_t p = kEach * task.thread(); p < end; p += kEach * task.threads()) {
+  const uint32_t each = aligned ? 4 : 1;
+  for (uint32_t p = each * task.thread(); p < end; p += each * task.threads()) {
     const bool four = aligned && p + 4 <= end;
-    for (uint32_t q = p; q < (four ? p + 1 : p + kEach) && q < end; ++q) {
+    for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) {
       const int64_t element = first + q;
       // As many on their way at once as most programs have.
       TREK_ROLLED
       for (uint32_t l = 0; l < loads; l += kLoads<kCalls>) {
         const Load* next = node.load(program.first_load + l);
-        Four x[kLoads<kCalls>] =
-            {};  // undefined on a path, it would be kept by all callers (README.md)
+        // Undefined on a path, they would be kept by all callers (README.md).
+        Four x[kLoads<kCalls>] = {};
         TREK_UNROLLED
         for (uint32_t i = 0; i < kLoads<kCalls>; ++i)
           if (l + i < loads) x[i] = load(node, arena, node.operand(next[i].operand), element, four);
@@ -116,11 +112,27 @@ TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, in
       for (uint32_t s = 1; s < steps; ++s, ++at)
         put(task, slot_at(task, at->slot), step<kCalls>(task, node, arena, *at));
       // The last step gives the result, but where there is none.
-      const Four result = steps > 0 ? step<kCalls>(task, node, arena, *at)
-                                    : value(task, node, arena, program.result);
-      store(arena + to.offset + element * size_of(type), type, result, four);
+      give(element,
+           steps > 0 ? step<kCalls>(task, node, arena, *at)
+                     : value(task, node, arena, program.result),
+           four);
     }
   }
+}
+
+}  // namespace quick_detail
+
+// The elements [first, first + count) of a node that is quick. A sync before others read them is the caller's.
+template <bool kCalls>
+TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, int64_t count,
+                         std::byte* arena) {
+  using namespace quick_detail;  // NOLINT(google-build-using-namespace)
+  const Operand& to = node.result(0);
+  const auto type = static_cast<DType>(to.dtype);
+  each_element<kCalls>(Task(block), node, node.deliver[0], first, count, arena,
+                       [&](int64_t element, const Four& values, bool four) {
+                         store(arena + to.offset + element * size_of(type), type, values, four);
+                       });
 }
 
 }  // namespace trek::device

@@ -105,6 +105,19 @@ uint32_t Record::operand(PlanOperand from, const isa::Type& type, Map map) {
   return static_cast<uint32_t>(operands_.size() - 1);
 }
 
+uint32_t Record::part(Operand of, int64_t bytes, Map map) {
+  of.offset += bytes;
+  of.map = map;
+  operands_.push_back(of);
+  return static_cast<uint32_t>(operands_.size() - 1);
+}
+uint32_t Record::part_of_operand(uint32_t entry, int64_t bytes, Map map) {
+  return part(operands_[entry], bytes, map);
+}
+uint32_t Record::part_of_result(uint32_t entry, int64_t bytes, Map map) {
+  return part(results_[entry], bytes, map);
+}
+
 void Record::result(uint32_t index) {
   const plan::View& view = plan_.view(index);
   Operand entry{};
@@ -253,21 +266,20 @@ bool Record::is_flat(const Program& program) const {
                      [&](const Operand& of) { return writes_fours(of) && in_line(of); });
 }
 
-Quick Record::quick() const {
-  const Program& program = node.deliver[0];
-  if (static_cast<Kind>(node.kind) != Kind::program || program.narrow == 0) return Quick::no;
+// How a program on floats is executed by itself.
+Quick Record::way_of(const Program& program) const {
+  if (program.narrow == 0) return Quick::no;
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Operand& from = operands_[loads_[program.first_load + l].operand];
     if (!reads_fours(from) || !is_magic(from.map)) return Quick::no;
   }
-  const auto first = steps_.begin() + program.first_step;
   const auto is_plain = [](const Scalar& scalar) {
     return scalar.kind == Scalar::constant ||
            (scalar.kind == Scalar::memory && scalar.from == scalar.to &&
             size_of(static_cast<DType>(scalar.to)) == 4);
   };
-  if (!writes_fours(results_[0]) || !std::all_of(scalars_.begin(), scalars_.end(), is_plain))
-    return Quick::no;
+  if (!std::all_of(scalars_.begin(), scalars_.end(), is_plain)) return Quick::no;
+  const auto first = steps_.begin() + program.first_step;
   const auto last = first + program.steps;
   const auto simple = [](const Step& step) {
     return is_simple(static_cast<isa::Opcode>(step.opcode), static_cast<DType>(step.from),
@@ -275,12 +287,33 @@ Quick Record::quick() const {
   };
   if (std::all_of(first, last, simple)) return Quick::simple;
   const auto on_floats = [&](const Step& step) {
-    const auto to = static_cast<DType>(step.to);
+    const auto to_type = static_cast<DType>(step.to);
     return simple(step) || (static_cast<isa::Opcode>(step.opcode) != isa::Opcode::Cast &&
                             form_of(static_cast<DType>(step.from)) == Form::real32 &&
-                            (to == DType::boolean || form_of(to) == Form::real32));
+                            (to_type == DType::boolean || form_of(to_type) == Form::real32));
   };
   return std::all_of(first, last, on_floats) ? Quick::calls : Quick::no;
+}
+
+// What describe() takes for rows or for a move may turn out to be none.
+Quick Record::quick() const {
+  const auto wanted = static_cast<Quick>(node.quick);
+  switch (static_cast<Kind>(node.kind)) {
+    case Kind::program:
+      return writes_fours(results_[0]) ? way_of(node.deliver[0]) : Quick::no;
+    case Kind::reduce: {
+      const bool is_rows = wanted == Quick::rows && writes_fours(results_[0]) &&
+                           way_of(node.fetch[0]) == Quick::simple &&
+                           way_of(node.deliver[0]) != Quick::no;
+      return is_rows ? wanted : Quick::no;
+    }
+    default: {
+      const bool is_move = wanted == Quick::move &&
+                           is_magic(operands_[node.move.quick_from].map) &&
+                           is_magic(operands_[node.move.quick_to].map);
+      return is_move ? wanted : Quick::no;
+    }
+  }
 }
 
 Described Record::finish() {

@@ -55,6 +55,9 @@ class Record {
 
   // Adds an entry to the table of operands, of results.
   uint32_t operand(plan::Operand from, const isa::Type& type, Map map);
+  // The same memory as an operand's, or as a result's, from `bytes` on, by another map.
+  uint32_t part_of_operand(uint32_t entry, int64_t bytes, Map map);
+  uint32_t part_of_result(uint32_t entry, int64_t bytes, Map map);
   void result(uint32_t index);
   // Of an entry of the table of operands: its type; whether it is read at the result's own elements, or at
   // the columns of a result of `columns` of them.
@@ -103,6 +106,8 @@ class Record {
   bool is_magic(Map map) const;
   bool keeps_fours(Map map) const;
   bool is_flat(const Program& program) const;
+  uint32_t part(Operand of, int64_t bytes, Map map);
+  Quick way_of(const Program& program) const;
   Quick quick() const;
 
   const plan::Plan& plan_;

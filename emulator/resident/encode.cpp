@@ -18,6 +18,22 @@ using plan::Plan;
 using plan::Region;
 using plan::RegionKind;
 
+Kind kind_of(device::Quick quick) {
+  switch (quick) {
+    case device::Quick::simple:
+      return Kind::quick;
+    case device::Quick::calls:
+      return Kind::calls;
+    case device::Quick::rows:
+      return Kind::rows;
+    case device::Quick::move:
+      return Kind::move;
+    case device::Quick::no:
+      break;
+  }
+  return Kind::task;
+}
+
 class Encoder {
  public:
   explicit Encoder(const Plan& plan) : plan_(plan) {}
@@ -103,12 +119,12 @@ void Encoder::describe_nodes() {
     const auto& node = *reinterpret_cast<const device::Node*>(described.bytes.data());
     const bool fits = node.bytes <= device::kNodeBytes;
     const auto quick = static_cast<device::Quick>(node.quick);
-    if (quick != device::Quick::no && fits)
-      descriptor.kind = quick == device::Quick::simple ? Kind::quick : Kind::calls;
-    else if (device::is_thin(node) && fits)
+    if (device::is_thin(node) && fits)
       descriptor.kind = Kind::thin;
     else if (device::is_copied(node))
       descriptor.kind = Kind::copied;
+    else if (fits)
+      descriptor.kind = kind_of(quick);
     descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());
     image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
                               described.bytes.end());

@@ -122,6 +122,9 @@ class Processor {
     else if (record.kind == Kind::calls)
       device::execute_quick<device::Quick::calls>(block, node, record.first, record.count,
                                                   environment);
+    else if (record.kind == Kind::move)
+      device::execute_quick<device::Quick::move>(block, node, record.first, record.count,
+                                                 environment);
     else if (is_of_unit(record.kind))
       device::execute(block, node, record.first, record.count, environment, &fault);
     else

@@ -25,6 +25,8 @@ enum class Kind : uint8_t {
   task,   // a tile of a node, and by what way its unit is reached:
   quick,  // the same, of a node that is quick (device/quick.h)
   calls,  // the same, of few elements of one that is quick but for steps that are called
+  rows,   // the same, of short rows that are reduced (device/quick_rows.h)
+  move,   // the same, of a move between known places (device/quick_move.h)
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   copied,    // the same, of a product whose operands have tensor maps
   decide,    // processor 0: works out trips, and tells all processors

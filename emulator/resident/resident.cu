@@ -340,13 +340,18 @@ TREK_RESIDENT_CALL void perform_thin() {
                        environment_of(shared, slot), [] { return is_ready(); });
 }
 
-TREK_RESIDENT_CALL void perform_calls() {
+// A task of a node that is quick in this way. Not slot.node: as above.
+template <device::Quick kQuick>
+TREK_RESIDENT void perform_quick() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
-  device::execute_quick<device::Quick::calls>(
-      block_of_units(shared), *reinterpret_cast<const device::Node*>(slot.descriptor),
-      slot.record.first, slot.record.count, environment_of(shared, slot));
+  device::execute_quick<kQuick>(block_of_units(shared),
+                                *reinterpret_cast<const device::Node*>(slot.descriptor),
+                                slot.record.first, slot.record.count, environment_of(shared, slot));
 }
+TREK_RESIDENT_CALL void perform_calls() { perform_quick<device::Quick::calls>(); }
+TREK_RESIDENT_CALL void perform_rows() { perform_quick<device::Quick::rows>(); }
+TREK_RESIDENT_CALL void perform_move() { perform_quick<device::Quick::move>(); }
 #endif
 
 TREK_RESIDENT void compute() {
@@ -366,12 +371,13 @@ TREK_RESIDENT void compute() {
       if (kind == Kind::halt) return Place().go_on(false);
 #ifndef TREK_SPECIALISED
       if (kind == Kind::quick) {
-        // Not slot.node: as above.
-        device::execute_quick<device::Quick::simple>(
-            block_of_units(shared), *reinterpret_cast<const device::Node*>(slot.descriptor),
-            slot.record.first, slot.record.count, environment_of(shared, slot));
+        perform_quick<device::Quick::simple>();
       } else if (kind == Kind::calls) {
         perform_calls();
+      } else if (kind == Kind::rows) {
+        perform_rows();
+      } else if (kind == Kind::move) {
+        perform_move();
 #ifdef TREK_SM90A
       } else if (kind == Kind::copied) {
         device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
