@@ -42,7 +42,7 @@ class PlanCompiler : public resident::HostCompiler {
 
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image) const override {
-    Wanted wanted = wanted_of(plan, image);
+    Wanted wanted = wanted_of(plan, image, host_choice());
     auto made = compiler_.compile(wanted.requests, product_functions(), threads_);
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);

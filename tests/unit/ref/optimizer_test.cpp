@@ -39,7 +39,7 @@ TEST_CASE("the momentum step that spares subnormal numbers has the same bits") {
                               0x3F80'0000U, 0x7F7F'FFFFU, 0x7F80'0000U, 0x7FC0'0000U})
     for (const uint32_t sign : {0U, 0x8000'0000U}) numbers.push_back(from_bits<float>(edge | sign));
   for (int i = 0; i < 6; ++i) {
-    numbers.push_back(from_bits<float>(random() & 0x807F'FFFFU));        // subnormal
+    numbers.push_back(from_bits<float>(random() & 0x807F'FFFFU));  // subnormal
     numbers.push_back(from_bits<float>((random() & 0x807F'FFFFU) | 0x1F00'0000U));
     numbers.push_back(from_bits<float>(random()));
   }
