@@ -37,9 +37,8 @@ TREK_UNIT uint64_t form(semantics::Bool x) { return x.value; }
 #define TREK_INTEGER(Id, expression)
 #define TREK_BITS(Id, expression)
 
-// Of a float type with at most 32 bits: the result before it is rounded to that type. In line for quick tasks, where
-// what a call saves for its caller takes longer than the step (quick.h).
-TREK_TILE uint64_t apply_real32_here(Opcode opcode, uint32_t x_bits, uint32_t y_bits,
+// Of a float type with at most 32 bits: the result before it is rounded to that type.
+TREK_UNIT_CALL uint64_t apply_real32(Opcode opcode, uint32_t x_bits, uint32_t y_bits,
                                      uint32_t z_bits, uint32_t p_bits, uint32_t q_bits) {
   using namespace semantics;  // NOLINT(google-build-using-namespace): what elements.def calls
   const float x = as_float(x_bits);
@@ -52,10 +51,6 @@ TREK_TILE uint64_t apply_real32_here(Opcode opcode, uint32_t x_bits, uint32_t y_
     default:
       return 0;  // no other instruction takes floats
   }
-}
-TREK_UNIT_CALL uint64_t apply_real32(Opcode opcode, uint32_t x_bits, uint32_t y_bits,
-                                     uint32_t z_bits, uint32_t p_bits, uint32_t q_bits) {
-  return apply_real32_here(opcode, x_bits, y_bits, z_bits, p_bits, q_bits);
 }
 
 TREK_UNIT_CALL uint64_t apply_real64(Opcode opcode, Inputs in) {

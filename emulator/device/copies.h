@@ -17,6 +17,17 @@ TREK_TILE void copy_ahead(uint32_t to, const void* from) {
                  : "memory");
 }
 #endif
+// One that goes through the first-level cache: of 16 bytes, or of 4.
+template <uint32_t kBytes>
+TREK_TILE void copy_near(void* to, const void* from) {
+#ifdef __CUDA__
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from),
+               "n"(kBytes)
+               : "memory");
+#else
+  __builtin_memcpy(to, from, kBytes);
+#endif
+}
 // Ends a group of copies.
 TREK_TILE void commit_copies() {
 #ifdef __CUDA__

@@ -318,8 +318,7 @@ void Describer::quick_move(uint32_t operand, int64_t from_element, Map from, int
   node_.quick = static_cast<uint8_t>(Quick::move);
   node_.move.quick_from =
       static_cast<uint8_t>(record_.part_of_operand(operand, from_element * bytes, from));
-  node_.move.quick_to =
-      static_cast<uint8_t>(record_.part_of_result(0, to_element * bytes, to));
+  node_.move.quick_to = static_cast<uint8_t>(record_.part_of_result(0, to_element * bytes, to));
 }
 
 void Describer::describe_move() {
@@ -537,7 +536,11 @@ void Describer::describe_reduction() {
     describe_stride(lines, fetch);
 }
 
-bool is_short(int64_t n) { return n > 0 && n <= kShortRow; }
+// For rows of n elements of f32 that lie in line.
+uint8_t rows_of(int64_t n) {
+  if (n <= 0 || n > kLongRow) return static_cast<uint8_t>(Rows::staged);
+  return static_cast<uint8_t>(n <= kShortRow ? Rows::by_warps : Rows::by_block);
+}
 
 void Describer::describe_softmax() {
   const plan::Lines lines = describe_lines();
@@ -552,11 +555,9 @@ void Describer::describe_softmax() {
                       out.steps[0].opcode == Opcode::Cast &&
                       out.steps[0].inputs[0].kind == Input::Kind::main &&
                       out.steps[0].from == DType::f32 && form_of(out.steps[0].to) == Form::real32;
-  node_.lines.short_rows = is_short(lines.n) && lines.adjacent && lines.inner == 1 &&
-                                   of_.own_operands == 1 && of_.prologue.empty() &&
-                                   (of_.chain.empty() || rounds) && type(0).dtype == DType::f32
-                               ? 1
-                               : 0;
+  if (lines.adjacent && lines.inner == 1 && of_.own_operands == 1 && of_.prologue.empty() &&
+      (of_.chain.empty() || rounds) && type(0).dtype == DType::f32)
+    node_.lines.rows = rows_of(lines.n);
 }
 
 void Describer::describe_cross_entropy() {
@@ -578,8 +579,7 @@ void Describer::describe_cross_entropy() {
   node_.whole = rows;
   const Draft out = converted(compute, type(logits).dtype);
   programs({plain(logits)}, {out, out}, compute);
-  node_.lines.short_rows =
-      is_short(classes) && !only_gradient && type(logits).dtype == DType::f32 ? 1 : 0;
+  if (!only_gradient && type(logits).dtype == DType::f32) node_.lines.rows = rows_of(classes);
   if (!only_gradient) scratch_ = node_.scratch_bytes = rows * size_of(compute);
 }
 

@@ -26,7 +26,23 @@
 
 namespace trek::device {
 
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+// Waits for the inputs of this warp's task, which is of resident::Kind::thin, and says whether it is to be executed: the
+// frame's (emulator/resident/resident.cu).
+extern "C" TREK_ON_DEVICE bool trek_await_inputs();
+#endif
+
 namespace dispatch_detail {
+
+// Of a thin product: where it is code made for one node it asks for weights before its inputs are there, elsewhere one
+// comes here when they are.
+TREK_UNIT bool await_inputs() {
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+  return trek_await_inputs();
+#else
+  return true;
+#endif
+}
 
 #ifdef TREK_SPECIALISED
 // Of these the caller, which knows the kind, needs a part.
@@ -123,7 +139,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
       // In the resident kernel one comes here only with a descriptor too long for shared memory: see execute_thin().
       if (static_cast<Product>(task.node().matrix.product) == Product::thin)
         return multiply_tile_thin(task, task.node(), first, task.context().arena,
-                                  [] { return true; });
+                                  [] { return await_inputs(); });
 #endif
 #ifdef __CUDA__
       if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
@@ -323,8 +339,7 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
 template <Quick kQuick>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment) {
-  if constexpr (kQuick == Quick::move)
-    run_quick_move(block, node, first, count, environment.arena);
+  if constexpr (kQuick == Quick::move) run_quick_move(block, node, first, count, environment.arena);
 #ifdef __CUDA__
   else if constexpr (kQuick == Quick::rows)
     run_quick_rows(block, node, first, count, environment.arena);

@@ -190,10 +190,18 @@ inline constexpr uint32_t kNarrowElements = 4;  // that a thread has at once
 inline constexpr uint32_t kWideSlots = 16;
 
 inline constexpr uint32_t kShortRow = 128;
+inline constexpr uint32_t kLongRow = 8 * 1024;
 
 // Whether a reduction, argmax or argmin reads f32 or bf16 as it lies, by one stride (rows.h).
 enum class Strided : uint8_t { no, elements, squares };
 inline constexpr int64_t kMostTiles = 32;  // of 1024 elements, of a line of such a reduction
+
+// How softmax and cross-entropy take their lines, on a device.
+enum class Rows : uint8_t {
+  staged,    // through shared memory (stage.h)
+  by_warps,  // f32 as it lies, in rows of at most kShortRow: a warp or less each (rows.h)
+  by_block,  // and of at most kLongRow: a warp for a tile of 1024 elements (long_rows.h)
+};
 
 // The lines of a reduction, a scan or a sort: element k of line l lies at kept(l) + along(k).
 struct Lines {
@@ -205,11 +213,11 @@ struct Lines {
   int64_t kept_n;
   Map result_kept;
   Map result_along;
-  uint8_t across;      // neighbouring lines lie side by side, elements of a line do not
-  uint8_t short_rows;  // f32 as it lies, in rows of at most kShortRow (rows.h)
-  uint8_t strided;     // Strided
-  uint8_t source;      // operand that a strided reduction reads
-  int32_t stride;      // and how far its elements are apart
+  uint8_t across;   // neighbouring lines lie side by side, elements of a line do not
+  uint8_t rows;     // Rows
+  uint8_t strided;  // Strided
+  uint8_t source;   // operand that a strided reduction reads
+  int32_t stride;   // and how far its elements are apart
 };
 
 // How a matrix product is computed; which one is the plan's choice (plan::Product).
@@ -354,8 +362,9 @@ struct Move {
   Map map;  // from the result, or from what is written
   uint16_t rank;
   uint8_t in_place;
-  uint8_t quick_from;  // of a quick move the operands between whose places it moves the node's elements,
-  uint8_t quick_to;    // each by its map
+  uint8_t
+      quick_from;  // of a quick move the operands between whose places it moves the node's elements,
+  uint8_t quick_to;  // each by its map
   uint8_t unused[7];
 };
 

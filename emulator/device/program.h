@@ -26,26 +26,25 @@ struct Values {
   uint32_t e[kCount];
 };
 using Four = Values<4>;
-// Four values, or one for all, at a byte offset of the shared memory.
+// Four values at a byte offset of the shared memory that is a multiple of 16, or one for all.
 struct Place {
   uint32_t at;
   bool one;
 };
 
 TREK_UNIT Four get(const Task& task, Place place) {
-  const auto* at = task.shared<Aliased<uint32_t>>(place.at);
-  if (place.one) return {{at[0], at[0], at[0], at[0]}};
-  return {{at[0], at[1], at[2], at[3]}};
+  if (place.one) {
+    const uint32_t one = *task.shared<Aliased<uint32_t>>(place.at);
+    return {{one, one, one, one}};
+  }
+  const Words four = *task.shared<Words>(place.at);
+  return {{four.e[0], four.e[1], four.e[2], four.e[3]}};
 }
 TREK_UNIT uint32_t get_one(const Task& task, Place place, uint32_t e) {
   return task.shared<Aliased<uint32_t>>(place.at)[place.one ? 0 : e];
 }
 TREK_UNIT void put(const Task& task, uint32_t to, const Four& values) {
-  auto* at = task.shared<Aliased<uint32_t>>(to);
-  at[0] = values.e[0];
-  at[1] = values.e[1];
-  at[2] = values.e[2];
-  at[3] = values.e[3];
+  *task.shared<Words>(to) = {{values.e[0], values.e[1], values.e[2], values.e[3]}};
 }
 
 // Elements of 16 or 32 bits that lie side by side are read and written together.

@@ -78,34 +78,104 @@ TREK_UNIT void give(const Task& task, uint32_t out, Aliased<Word>* word, int64_t
   store64(task.memory(to), static_cast<DType>(to.dtype), element, bits);
 }
 
+inline constexpr uint32_t kFour = 4;
+// Arrays from this size on are more than caches hold, so what counts is how many loads are on their way.
+inline constexpr int64_t kStreamed = 1 << 20;
+inline constexpr uint32_t kAhead = 4;  // fours of a thread, then
+
+// Has what a program reads of four elements in line brought to the second-level cache.
+TREK_UNIT void prefetch_four(const Task& task, const Program& program, int64_t element) {
+  const Node& node = task.node();
+  TREK_UNROLLED
+  for (uint32_t l = 0; l < kNarrowSlots; ++l) {
+    if (l >= program.loads) continue;
+    const Operand& from = node.operand(node.load(program.first_load + l)->operand);
+    if (from.map.kind != Map::same) continue;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(
+        task.memory(from) + element * size_of(static_cast<DType>(from.dtype))));
+  }
+}
+
+// What a program gives for four neighbouring positions, whose elements lie in line from a multiple of four on.
+struct FourBits {
+  uint64_t e[kFour];
+};
+template <typename Word>
+TREK_UNIT FourBits four_of(const Task& task, uint32_t which, int64_t element,
+                           const Aliased<Word>* words) {
+  FourBits bits;
+  TREK_UNROLLED
+  for (uint32_t e = 0; e < kFour; ++e) bits.e[e] = value_of(task, which, element, e, words[e]);
+  return bits;
+}
+template <typename Word>
+TREK_UNIT void give_four(const Task& task, uint32_t out, Aliased<Word>* words, int64_t element,
+                         const FourBits& bits) {
+  TREK_UNROLLED
+  for (uint32_t e = 0; e < kFour; ++e) give<Word>(task, out, words + e, element + e, bits.e[e]);
+}
+
+// A multiple of four: said in a way that the compiler does not take for what it knew and forgot.
+TREK_UNIT int64_t said_multiple(int64_t element) {
+  int64_t fourth = element / kFour;
+  asm("" : "+l"(fourth));
+  return fourth * kFour;
+}
+
 // A thread takes four neighbouring positions where they may be four elements in line, whose loads and stores then
 // become one each, else one.
 template <typename Word>
 TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& where,
                              uint32_t count, uint32_t at, uint32_t out) {
-  constexpr uint32_t kFour = 4;
   const Node& node = task.node();
   const Program& program = program_of(node, which);
   auto* words = task.shared<Aliased<Word>>(at);
   const int64_t most = together(which);
-  // Steps that take long are for as many threads as there are.
-  const bool fours = program.slow == 0 && program.narrow != 0 &&
-                     (most == INT64_MAX || most % kFour == 0) && rows_of_fours(node, where);
+  const bool in_line =
+      program.narrow != 0 && (most == INT64_MAX || most % kFour == 0) && rows_of_fours(node, where);
+  const bool streamed = in_line && out != kToShared && node.result(out).elements >= kStreamed;
+  uint32_t p = 0;
+  if (streamed) {
+    const uint32_t stride = kFour * task.threads();
+    for (; p + kAhead * stride <= count; p += kAhead * stride) {
+      int64_t elements[kAhead];
+      bool fours = true;
+      TREK_UNROLLED
+      for (uint32_t a = 0; a < kAhead; ++a) {
+        elements[a] = element_at(node, where, p + a * stride + kFour * task.thread());
+        fours = fours && elements[a] % kFour == 0;
+      }
+      if (!fours) break;
+      TREK_UNROLLED
+      for (uint32_t a = 0; a < kAhead; ++a) elements[a] = said_multiple(elements[a]);
+      // Of the next turn: a program with branches asks for an element when it comes to it.
+      const uint32_t next = p + kAhead * stride;
+      if (next + kAhead * stride <= count) {
+        TREK_UNROLLED
+        for (uint32_t a = 0; a < kAhead; ++a)
+          prefetch_four(task, program,
+                        element_at(node, where, next + a * stride + kFour * task.thread()));
+      }
+      // Nothing is stored before all is loaded: what lies in between would be loaded again.
+      auto* own = words + p + kFour * task.thread();
+      FourBits bits[kAhead];
+      TREK_UNROLLED
+      for (uint32_t a = 0; a < kAhead; ++a)
+        bits[a] = four_of<Word>(task, which, elements[a], own + a * stride);
+      TREK_UNROLLED
+      for (uint32_t a = 0; a < kAhead; ++a)
+        give_four<Word>(task, out, own + a * stride, elements[a], bits[a]);
+    }
+  }
+  // Of a few, steps that take long are for as many threads as there are.
+  const bool fours = in_line && (program.slow == 0 || streamed);
   const uint32_t each = fours ? kFour : 1;
-  for (uint32_t p = each * task.thread(); p < count; p += each * task.threads()) {
+  for (p += each * task.thread(); p < count; p += each * task.threads()) {
     int64_t element = element_at(node, where, p);
     if (fours && element % kFour == 0 && p + kFour <= count) {
-      // A multiple of four: said in a way that the compiler does not take for what it knew and forgot.
-      int64_t fourth = element / kFour;
-      asm("" : "+l"(fourth));
-      element = fourth * kFour;
-      uint64_t bits[kFour];
-      TREK_UNROLLED
-      for (uint32_t e = 0; e < kFour; ++e)
-        bits[e] = value_of(task, which, element, e, words[p + e]);
-      TREK_UNROLLED
-      for (uint32_t e = 0; e < kFour; ++e)
-        give<Word>(task, out, words + p + e, element + e, bits[e]);
+      element = said_multiple(element);
+      give_four<Word>(task, out, words + p, element,
+                      four_of<Word>(task, which, element, words + p));
       continue;
     }
     for (uint32_t q = p; q < p + each && q < count; ++q) {

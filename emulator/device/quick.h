@@ -1,12 +1,13 @@
 // Quick nodes: pointwise ones on floats whose scalars are constants or 32-bit numbers in memory, moves between places
-// that are known (quick_move.h), and reductions of short rows (quick_rows.h). They are what most tasks of a network are beside
-// products, and cannot trap.
+// that are known (quick_move.h), and reductions of short rows (quick_rows.h). They are what most tasks of a network are
+// beside products, and cannot trap.
 //
 // This path has no context and no sync before the work, and where all steps are simple no call either: what a call
 // saves for its caller goes through the little first-level cache that is left beside the shared memory, and takes
 // a microsecond; so would the general way of program.h, which does the same and more.
 #pragma once
 
+#include "emulator/device/copies.h"
 #include "emulator/device/program.h"
 #include "emulator/device/quick_move.h"
 
@@ -15,9 +16,6 @@ namespace trek::device {
 namespace quick_detail {
 
 using program_detail::Four;
-
-template <bool kCalls>
-inline constexpr uint32_t kLoads = kCalls ? 4 : 2;  // that are on their way at once
 
 // Four elements from `element` on, or that element four times.
 TREK_UNIT Four load(const Node& node, const std::byte* arena, const Operand& from, int64_t element,
@@ -36,6 +34,21 @@ TREK_UNIT void store(std::byte* at, DType type, const Four& values, bool four) {
     *reinterpret_cast<Aliased<uint16_t>*>(at) = semantics::narrow<BF16>(as_float(values.e[0])).bits;
   else
     *reinterpret_cast<Aliased<uint32_t>*>(at) = values.e[0];
+}
+
+// The same to a slot of this thread's, where it is once copies have been waited for. What is copied as it lies takes no
+// register, so all that a program reads is on its way at once.
+TREK_UNIT void bring(const Task& task, const Node& node, const std::byte* arena, const Load& next,
+                     int64_t element, bool four) {
+  const Operand& from = node.operand(next.operand);
+  const auto type = static_cast<DType>(from.dtype);
+  const uint32_t slot = program_detail::slot_at(task, next.slot);
+  if (size_of(type) != 4)
+    return program_detail::put(task, slot, load(node, arena, from, element, four));
+  const std::byte* at = arena + from.offset + place_quick(node, from.map, element) * 4;
+  auto* to = task.shared<uint32_t>(slot);
+  if (four && from.map.kind != Map::one) return copy_near<16>(to, at);
+  for (uint32_t e = 0; e < (four ? 4 : 1); ++e) copy_near<4>(to + e, at);
 }
 
 // A program's main value is in a slot behind the others.
@@ -68,7 +81,7 @@ TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, 
       const auto number = [&](Source source) {
         return source.kind == Source::none ? 0 : value(task, node, arena, source).e[0];
       };
-      const auto bits = static_cast<uint32_t>(apply_real32_here(
+      const auto bits = static_cast<uint32_t>(apply_real32(
           opcode, x.e[0], y.e[0], z.e[0], number(of.numbers[0]), number(of.numbers[1])));
       const uint32_t one = to == DType::boolean ? bits : bits_of(rounded(to, as_float(bits)));
       return {{one, one, one, one}};
@@ -94,19 +107,11 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& p
     const bool four = aligned && p + 4 <= end;
     for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) {
       const int64_t element = first + q;
-      // As many on their way at once as most programs have.
       TREK_ROLLED
-      for (uint32_t l = 0; l < loads; l += kLoads<kCalls>) {
-        const Load* next = node.load(program.first_load + l);
-        // Undefined on a path, they would be kept by all callers (README.md).
-        Four x[kLoads<kCalls>] = {};
-        TREK_UNROLLED
-        for (uint32_t i = 0; i < kLoads<kCalls>; ++i)
-          if (l + i < loads) x[i] = load(node, arena, node.operand(next[i].operand), element, four);
-        TREK_UNROLLED
-        for (uint32_t i = 0; i < kLoads<kCalls>; ++i)
-          if (l + i < loads) put(task, slot_at(task, next[i].slot), x[i]);
-      }
+      for (uint32_t l = 0; l < loads; ++l)
+        bring(task, node, arena, *node.load(program.first_load + l), element, four);
+      commit_copies();
+      wait_for_copies(0);
       const Step* at = node.step(program.first_step);
       TREK_ROLLED
       for (uint32_t s = 1; s < steps; ++s, ++at)

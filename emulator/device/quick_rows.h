@@ -15,24 +15,6 @@ namespace trek::device {
 
 namespace quick_detail {
 
-// A row of n floats in shared memory joined; what lane 0 has holds.
-TREK_UNIT float join_row(const Task& task, Opcode opcode, uint32_t at, uint32_t lane, uint32_t n) {
-  const auto* row = task.shared<const std::byte>(at);
-  const auto by = [&](auto join) {
-    return rows::join_tile<DType::f32>(row, 4, lane, n, opcode == Opcode::Norm2, join);
-  };
-  switch (opcode) {
-    case Opcode::Prod:
-      return by([](float a, float b) { return semantics::mul(a, b); });
-    case Opcode::Max:
-      return by([](float a, float b) { return semantics::max(a, b); });
-    case Opcode::Min:
-      return by([](float a, float b) { return semantics::min(a, b); });
-    default:
-      return by([](float a, float b) { return semantics::add(a, b); });
-  }
-}
-
 // Gives the result of a row through the tail. One thread.
 TREK_UNIT void deliver_row(const Task& task, const Node& node, std::byte* arena, int64_t row,
                            float main) {
@@ -79,19 +61,19 @@ TREK_UNIT void run_quick_rows(const Block& block, const Node& node, int64_t firs
     const uint32_t rows_here = left < rows::kTeam ? static_cast<uint32_t>(left) : rows::kTeam;
     const int64_t begin = row * n;
     if (row != first) task.sync();
-    each_element<false>(task, node, node.fetch[0], begin, int64_t{rows_here} * n, arena,
-                        [&](int64_t element, const Four& values, bool four) {
-                          auto* to = task.shared<uint32_t>(shared_at::kValues) +
-                                     static_cast<uint32_t>(element - begin);
-                          if (four)
-                            *reinterpret_cast<Words*>(to) = {
-                                {values.e[0], values.e[1], values.e[2], values.e[3]}};
-                          else
-                            *to = values.e[0];
-                        });
+    each_element<false>(
+        task, node, node.fetch[0], begin, int64_t{rows_here} * n, arena,
+        [&](int64_t element, const Four& values, bool four) {
+          auto* to =
+              task.shared<uint32_t>(shared_at::kValues) + static_cast<uint32_t>(element - begin);
+          if (four)
+            *reinterpret_cast<Words*>(to) = {{values.e[0], values.e[1], values.e[2], values.e[3]}};
+          else
+            *to = values.e[0];
+        });
     task.sync();
     if (warp < rows_here) {
-      float result = join_row(task, opcode, shared_at::kValues + 4 * warp * n, lane, n);
+      float result = rows::join_shared(task, opcode, shared_at::kValues + 4 * warp * n, lane, n);
       if (lane == 0) {
         if (opcode == Opcode::Mean) result = result / static_cast<float>(n);
         if (opcode == Opcode::Norm2) result = semantics::sqrt(result);

@@ -308,8 +308,7 @@ Quick Record::quick() const {
       return is_rows ? wanted : Quick::no;
     }
     default: {
-      const bool is_move = wanted == Quick::move &&
-                           is_magic(operands_[node.move.quick_from].map) &&
+      const bool is_move = wanted == Quick::move && is_magic(operands_[node.move.quick_from].map) &&
                            is_magic(operands_[node.move.quick_to].map);
       return is_move ? wanted : Quick::no;
     }

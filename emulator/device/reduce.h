@@ -20,6 +20,40 @@ TREK_UNIT Joining joining_of(Opcode opcode) {
   }
 }
 
+#ifdef __CUDA__
+namespace rows {
+
+// Whether a group's lines are rows of at most a tile, staged as floats: a warp joins one without a sync.
+TREK_UNIT bool suits(const Task& task, const Group& group) {
+  return group.n <= kTile && task.node().lines.across == 0 && shift_of(task.node()) == 2;
+}
+TREK_UNIT void join_rows(const Task& task, const Group& group) {
+  const auto opcode = static_cast<Opcode>(task.node().opcode);
+  const uint32_t lane = task.thread() % 32;
+  TREK_ROLLED
+  for (uint32_t l = task.thread() / 32; l < group.lines; l += kTeam) {
+    const float sum =
+        join_shared(task, opcode, shared_at::kValues + 4 * l * group.n, lane, group.n);
+    if (lane == 0) task.shared<float>(reduce_at::kFirst)[l] = sum;
+  }
+  task.sync();
+}
+
+}  // namespace rows
+#endif
+
+// The terms of a group's lines joined: number l at reduce_at::kFirst.
+template <typename C>
+TREK_UNIT void join_group(const Task& task, const Group& group) {
+  const auto opcode = static_cast<Opcode>(task.node().opcode);
+#ifdef __CUDA__
+  if constexpr (__is_same(C, float))
+    if (rows::suits(task, group)) return rows::join_rows(task, group);
+#endif
+  reduce_group<C>(task, group, opcode == Opcode::Norm2 ? Term::square : Term::element,
+                  joining_of(opcode), 1, reduce_at::kFirst);
+}
+
 // Lines [line, end).
 template <typename C>
 TREK_UNIT_CALL void reduce(Task task, int64_t line, int64_t end) {
@@ -33,8 +67,7 @@ TREK_UNIT_CALL void reduce(Task task, int64_t line, int64_t end) {
     if (group.n > 0) {
       if (is_whole(task.node(), 1)) stage(task, group, 1);
       task.sync();
-      reduce_group<C>(task, group, opcode == Opcode::Norm2 ? Term::square : Term::element,
-                      joining_of(opcode), 1, reduce_at::kFirst);
+      join_group<C>(task, group);
     }
     const Staged<C> mains{shared_at::kValues, shift_of(task.node())};
     for (uint32_t i = task.thread(); i < group.lines; i += task.threads()) {

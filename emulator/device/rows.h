@@ -212,6 +212,25 @@ TREK_UNIT float join_tile(const std::byte* from, int64_t pitch, uint32_t lane, u
   return fold(value, lane, n, join);
 }
 
+// A row of n floats in shared memory at byte offset `at` joined, of at most a tile; what lane 0 has holds.
+TREK_UNIT float join_shared(const Task& task, Opcode opcode, uint32_t at, uint32_t lane,
+                            uint32_t n) {
+  const auto* row = task.shared<const std::byte>(at);
+  const auto by = [&](auto join) {
+    return join_tile<DType::f32>(row, 4, lane, n, opcode == Opcode::Norm2, join);
+  };
+  switch (opcode) {
+    case Opcode::Prod:
+      return by([](float a, float b) { return semantics::mul(a, b); });
+    case Opcode::Max:
+      return by([](float a, float b) { return semantics::max(a, b); });
+    case Opcode::Min:
+      return by([](float a, float b) { return semantics::min(a, b); });
+    default:
+      return by([](float a, float b) { return semantics::add(a, b); });
+  }
+}
+
 // How the lines of a node lie.
 struct Lying {
   TREK_ON_DEVICE Lying(const Task& task, const Node& node)

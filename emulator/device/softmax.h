@@ -4,6 +4,7 @@
 // of what was staged. A line that has no room is staged once more for each of these.
 #pragma once
 
+#include "emulator/device/long_rows.h"
 #include "emulator/device/reduce_order.h"
 #include "emulator/device/rows.h"
 
@@ -61,8 +62,11 @@ template <typename C>
 TREK_UNIT_CALL void softmax(Task task, int64_t line, int64_t end) {
   if (task.node().lines.n == 0) return;
 #ifdef __CUDA__
-  if constexpr (sizeof(C) == 4)
-    if (task.node().lines.short_rows != 0) return rows::softmax(task, line, end);
+  if constexpr (sizeof(C) == 4) {
+    const auto how = static_cast<Rows>(task.node().lines.rows);
+    if (how == Rows::by_warps) return rows::softmax(task, line, end);
+    if (how == Rows::by_block) return rows::long_softmax(task, line, end);
+  }
 #endif
   const auto opcode = static_cast<Opcode>(task.node().opcode);
   const uint32_t arrays = opcode == Opcode::Softmax || opcode == Opcode::LogSoftmax ? 1 : 2;
@@ -209,11 +213,14 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   if (task.failed()) return;
 #ifdef __CUDA__
   if constexpr (sizeof(C) == 4)
-    if (task.node().lines.short_rows != 0) {
+    if (static_cast<Rows>(task.node().lines.rows) != Rows::staged) {
       const Node& node = task.node();
-      rows::cross_entropy(task, begin, rows, reinterpret_cast<float*>(task.at(node.scratch)),
-                          wants_gradient(node),
-                          static_cast<LossReduction>(node.flag) == LossReduction::mean);
+      auto* losses = reinterpret_cast<float*>(task.at(node.scratch));
+      const bool mean = static_cast<LossReduction>(node.flag) == LossReduction::mean;
+      if (static_cast<Rows>(node.lines.rows) == Rows::by_warps)
+        rows::cross_entropy(task, begin, rows, losses, wants_gradient(node), mean);
+      else
+        rows::long_cross_entropy(task, begin, rows, losses, wants_gradient(node), mean);
       task.sync();
       return finish_loss<C>(task, begin, rows);
     }

@@ -118,6 +118,11 @@ TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weig
 struct __attribute__((may_alias, aligned(16))) Fours {
   float x[4];
 };
+#ifdef __CUDA__
+inline constexpr int kTurns = 2;  // fours that a thread has at once
+#else
+inline constexpr int kTurns = 1;
+#endif
 TREK_UNIT bool in_fours(const Operand& of) {
   return static_cast<DType>(of.dtype) == DType::f32 && (of.offset & 15) == 0;
 }
@@ -141,19 +146,32 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       const auto* gs = reinterpret_cast<const Fours*>(task.memory(g_of));
       const int64_t end = (first + count) / 4;
       TREK_ROLLED
-      for (int64_t i = first / 4 + task.thread(); i < end; i += task.threads()) {
-        Fours w = ws[i];
-        const Fours g = gs[i];
-        Fours v{};
-        Fours m{};
-        if constexpr (kHasV) v = vs[i];
-        if constexpr (kHasM) m = ms[i];
+      for (int64_t i = first / 4 + task.thread(); i < end; i += kTurns * task.threads()) {
+        // All that a thread wants is on its way before it begins.
+        Fours w[kTurns]{};
+        Fours m[kTurns]{};
+        Fours v[kTurns]{};
+        Fours g[kTurns]{};
         TREK_UNROLLED
-        for (int e = 0; e < 4; ++e)
-          w.x[e] = next_weight<kOpcode, C>(with, w.x[e], m.x[e], v.x[e], g.x[e]);
-        ws[i] = w;
-        if constexpr (kHasV) vs[i] = v;
-        if constexpr (kHasM) ms[i] = m;
+        for (int t = 0; t < kTurns; ++t) {
+          const int64_t at = i + t * task.threads();
+          if (at >= end) continue;
+          w[t] = ws[at];
+          g[t] = gs[at];
+          if constexpr (kHasV) v[t] = vs[at];
+          if constexpr (kHasM) m[t] = ms[at];
+        }
+        TREK_UNROLLED
+        for (int t = 0; t < kTurns; ++t) {
+          const int64_t at = i + t * task.threads();
+          if (at >= end) continue;
+          TREK_UNROLLED
+          for (int e = 0; e < 4; ++e)
+            w[t].x[e] = next_weight<kOpcode, C>(with, w[t].x[e], m[t].x[e], v[t].x[e], g[t].x[e]);
+          ws[at] = w[t];
+          if constexpr (kHasV) vs[at] = v[t];
+          if constexpr (kHasM) ms[at] = m[t];
+        }
       }
       count = first + count - 4 * end;
       first = 4 * end;

@@ -124,10 +124,12 @@ Status Cublas::gemm(GemmType type, const GemmShape& shape, CuDevicePointer a, Cu
   const float one = 1;
   const float zero = 0;
   const int op_b = shape.b_transposed ? kTransposed : kNotTransposed;
+  const int op_a = shape.a_transposed ? kTransposed : kNotTransposed;
   const int ldb = shape.b_transposed ? shape.k : shape.n;
+  const int lda = shape.a_transposed ? shape.m : shape.k;
   const int status =
-      api_->gemm_ex(handle_, op_b, kNotTransposed, shape.n, shape.m, shape.k, &one, b, t.data, ldb,
-                    a, t.data, shape.k, &zero, c, t.data, shape.n, t.compute, kDefaultAlgorithm);
+      api_->gemm_ex(handle_, op_b, op_a, shape.n, shape.m, shape.k, &one, b, t.data, ldb, a, t.data,
+                    lda, &zero, c, t.data, shape.n, t.compute, kDefaultAlgorithm);
   if (status == 0) return Done{};
   return check(status, fmt::format("{} matrix product {}x{}x{} by cuBLAS", t.name, shape.m, shape.n,
                                    shape.k));

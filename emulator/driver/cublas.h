@@ -18,12 +18,14 @@ enum class GemmType : int {
 std::string_view name(GemmType type);
 uint64_t element_bytes(GemmType type);
 
-// C[m,n] = A[m,k] x B, where B is [k,n], or [n,k] if `b_transposed`. Row-major without padding.
+// C[m,n] = A x B, where B is [k,n], or [n,k] if `b_transposed`, and A is [m,k], or [k,m] if `a_transposed`.
+// Row-major without padding.
 struct GemmShape {
   int m = 0;
   int n = 0;
   int k = 0;
   bool b_transposed = false;
+  bool a_transposed = false;
 };
 
 struct CublasApi;

@@ -1,7 +1,7 @@
 // Arithmetic: matrix products of each type by cuBLAS, on random data, side by side.
 #include <fmt/format.h>
 
-#include "emulator/measure/rivals.h"
+#include "emulator/measure/products.h"
 
 namespace trek::measure {
 

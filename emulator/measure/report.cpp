@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include <fmt/chrono.h>
@@ -37,8 +39,19 @@ std::string system_name() {
   return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
 }
 
+// What tools/package wrote beside bin/.
+std::string revision_of_package() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::ifstream file(program.parent_path().parent_path() / "REVISION");
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 std::string revision() {
   if (const char* given = std::getenv("TREK_REVISION"); given != nullptr) return given;
+  if (std::string packaged = revision_of_package(); !packaged.empty()) return packaged;
   FILE* pipe = popen("git describe --always --dirty 2>/dev/null", "r");
   if (pipe == nullptr) return "";
   char text[128] = "";
@@ -81,6 +94,7 @@ Json comparison_json(const NamedComparison& comparison) {
                  {"ours_seconds", estimate_json(result.ours)},
                  {"rival_seconds", estimate_json(result.rival)}};
   if (comparison.target > 0) object["target_ratio"] = comparison.target;
+  if (!comparison.list.empty()) object["list"] = comparison.list;
   return object;
 }
 

@@ -23,7 +23,10 @@ struct NamedComparison {
   std::string ours;   // "ref strict"
   std::string rival;  // "oneDNN 2.6.3"
   Comparison result;
-  double target = 0;  // the ratio rival ÷ ours that is asked for; 0: none
+  double target =
+      0;  // the ratio rival ÷ ours that is asked for, of a list its geometric mean; 0: none
+  // What it belongs to, where many are judged together: "GEMM bf16, random shapes"; "": it stands alone.
+  std::string list = {};
 };
 
 // What was measured where, with what.
@@ -36,8 +39,8 @@ struct Setting {
   std::vector<std::pair<std::string, std::string>> versions;  // "cublas" -> "13.1.0"
 };
 
-// Date, command, processor and operating system; the revision from $TREK_REVISION, or from git where the
-// current folder is a checkout.
+// Date, command, processor and operating system; the revision from $TREK_REVISION, else of the package that the
+// program is in, else from git where the current folder is a checkout.
 Setting describe_setting(const std::string& program, int argc, const char* const* argv);
 
 // Programs that ran here in the last minute, on average, beside how many processors there are: where

@@ -39,6 +39,8 @@ struct Estimate {
 double median(std::span<const double> samples);
 
 Estimate estimate(std::span<const double> samples);
+// What was measured once: without an interval to speak of.
+inline Estimate exactly(double value) { return {value, {value, value}, 1}; }
 
 // median(a) ÷ median(b); a[i] and b[i] were measured in round i, and there are as many of each.
 Estimate ratio(std::span<const double> a, std::span<const double> b);

@@ -47,7 +47,10 @@ class Fuser {
   uint32_t splice(Group& into, const Group& from) const;
   void absorb(Group& group, uint32_t at);
   bool is_absorbable(const Group& group, uint32_t operand, uint32_t at) const;
-  void absorb_operand(Group& group, uint32_t operand) const;
+  void splice_before(Group& group, std::vector<MicroStep>& program, uint32_t operand) const;
+  std::vector<MicroStep>* program_for(Group& group, uint32_t operand, uint32_t definition) const;
+  void repeat(uint32_t definition, const std::vector<uint32_t>& readers);
+  void repeat_all();
   MicroStep micro_step(Group& group, const Step& step) const;
   std::string describe(uint32_t at) const;
 
@@ -313,6 +316,15 @@ Group Fuser::chain(uint32_t at) {
   return group;
 }
 
+// How many steps of a program read an operand.
+uint32_t readers_of(const std::vector<MicroStep>& program, uint32_t operand) {
+  return static_cast<uint32_t>(std::ranges::count_if(program, [operand](const MicroStep& step) {
+    return std::ranges::any_of(step.inputs, [operand](const MicroStep::Input& input) {
+      return input.from == From::operand && input.index == operand;
+    });
+  }));
+}
+
 // Whether all that reads this operand has become part of the group, and it could have been taken by one of them
 // alone.
 bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) const {
@@ -321,12 +333,7 @@ bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) con
   const Use& use = uses_[name.index];
   const FlowValue& value = flow_.values[name.index];
   if (use.definition == kNone || value.type.scalar || value.variable) return false;
-  const auto reads = [operand](const MicroStep& step) {
-    return std::ranges::any_of(step.inputs, [operand](const MicroStep::Input& input) {
-      return input.from == From::operand && input.index == operand;
-    });
-  };
-  if (std::ranges::count_if(group.chain, reads) != use.consumers) return false;
+  if (readers_of(group.chain, operand) != use.consumers) return false;
   const Step& producer = flow_.steps[use.definition];
   const auto& from = groups_[use.definition];
   return from && from->main == kNone && producer.region == flow_.steps[at].region &&
@@ -337,12 +344,13 @@ bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) con
          !written_between(*from, use.definition, at) && !overwrites_input(*from, flow_.steps[at]);
 }
 
-// Puts the producer's program before the group's own.
-void Fuser::absorb_operand(Group& group, uint32_t operand) const {
+// Puts the program of an operand's producer before one of the group's own that reads the operand.
+void Fuser::splice_before(Group& group, std::vector<MicroStep>& program, uint32_t operand) const {
   const Group& producer = *groups_[uses_[group.operands[operand].index].definition];
-  std::vector<MicroStep> own = std::exchange(group.chain, {});
+  std::vector<MicroStep> other = std::exchange(group.chain, {});  // splice() appends to the chain
+  std::vector<MicroStep> own =
+      &program == &group.chain ? std::exchange(other, {}) : std::exchange(program, {});
   const uint32_t last = splice(group, producer);
-  group.weight += producer.weight;
   for (MicroStep step : own) {
     for (MicroStep::Input& input : step.inputs) {
       if (input.from == From::operand && input.index == operand)
@@ -354,9 +362,10 @@ void Fuser::absorb_operand(Group& group, uint32_t operand) const {
       if (input.from == From::step) input.index += last + 1;
     group.chain.push_back(step);
   }
+  if (&program != &group.chain) program = std::exchange(group.chain, std::move(other));
   group.operands.erase(group.operands.begin() + operand);
-  for (std::vector<MicroStep>* program : {&group.prologue, &group.chain})
-    for (MicroStep& step : *program) {
+  for (std::vector<MicroStep>* each : {&group.prologue, &group.chain})
+    for (MicroStep& step : *each) {
       const auto move = [operand](MicroStep::Input& input) {
         if (input.from == From::operand && input.index > operand) --input.index;
       };
@@ -373,7 +382,8 @@ void Fuser::absorb(Group& group, uint32_t at) {
       continue;
     }
     const uint32_t value = group.operands[i].index;
-    absorb_operand(group, i);
+    group.weight += groups_[uses_[value].definition]->weight;
+    splice_before(group, group.chain, i);
     groups_[uses_[value].definition].reset();
     uses_[value].fused = true;
     tell(true, value, at, "chain");
@@ -381,10 +391,114 @@ void Fuser::absorb(Group& group, uint32_t at) {
   }
 }
 
+// Whether one step of a program is worth less than to write and read a tensor.
+bool is_cheap(const Group& group) {
+  if (group.main != kNone || group.chain.size() != 1) return false;
+  switch (group.chain[0].opcode) {
+    case Opcode::Add:
+    case Opcode::Sub:
+    case Opcode::Mul:
+    case Opcode::Fma:
+    case Opcode::Neg:
+    case Opcode::Relu:
+    case Opcode::Cast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The program of a group that reads an operand which step `definition` gives, where that step may be worked out there
+// anew; else null.
+std::vector<MicroStep>* Fuser::program_for(Group& group, uint32_t operand,
+                                           uint32_t definition) const {
+  const Group& producer = *groups_[definition];
+  const Step& last = flow_.steps[group.step];
+  if (operand < group.own_operands || last.results.empty()) return nullptr;
+  const uint32_t in_prologue = readers_of(group.prologue, operand);
+  if (in_prologue != 0 && readers_of(group.chain, operand) != 0) return nullptr;
+  std::vector<MicroStep>& program = in_prologue != 0 ? group.prologue : group.chain;
+  const isa::Shape& shape =
+      in_prologue != 0 ? group.source.shape : flow_.type_of(module_, last.results[0]).shape;
+  const bool fits = flow_.steps[definition].region == last.region &&
+                    flow_.type_of(module_, group.operands[operand]).shape == shape &&
+                    producer.chain.size() + program.size() <= kMaxMicroSteps &&
+                    producer.operands.size() + group.operands.size() <= kMaxOperands &&
+                    !written_between(producer, definition, group.step) &&
+                    !overwrites_input(producer, last);
+  return fits ? &program : nullptr;
+}
+
+// A cheap step that two or three groups read becomes part of each: x - mean(x) of a layer norm is worked out twice and
+// never written.
+void Fuser::repeat(uint32_t definition, const std::vector<uint32_t>& readers) {
+  constexpr size_t kMostReaders = 3;
+  const Step& step = flow_.steps[definition];
+  if (!groups_[definition] || !is_cheap(*groups_[definition]) || readers.size() > kMostReaders)
+    return;
+  const Name name = step.results[0];
+  const FlowValue& value = flow_.values[name.index];
+  if (value.variable || value.type.scalar || may_trap(module_, flow_, step)) return;
+  // More to read than before would be no gain.
+  const auto is_whole = [&](Name operand) {
+    return flow_.type_of(module_, operand).shape == value.type.shape;
+  };
+  if (std::ranges::count_if(groups_[definition]->operands, is_whole) > 1) return;
+  uint32_t consumers = 0;
+  for (uint32_t at : readers) {
+    Group& group = *groups_[at];
+    const auto operand =
+        static_cast<uint32_t>(std::ranges::find(group.operands, name) - group.operands.begin());
+    if (program_for(group, operand, definition) == nullptr) return;
+    consumers += readers_of(group.prologue, operand) + readers_of(group.chain, operand);
+  }
+  if (consumers != uses_[name.index].consumers) return;
+  for (uint32_t at : readers) {
+    Group& group = *groups_[at];
+    const auto operand =
+        static_cast<uint32_t>(std::ranges::find(group.operands, name) - group.operands.begin());
+    splice_before(group, *program_for(group, operand, definition), operand);
+    tell(true, name.index, at, "worked out again");
+  }
+  groups_[readers.front()]->weight += groups_[definition]->weight;
+  groups_[definition].reset();
+  uses_[name.index].fused = true;
+}
+
+void Fuser::repeat_all() {
+  std::vector<std::vector<uint32_t>> readers(flow_.values.size());  // groups, per value
+  for (uint32_t at = 0; at < groups_.size(); ++at) {
+    if (!groups_[at]) continue;
+    for (Name name : groups_[at]->operands) {
+      if (!name.is(Kind::value)) continue;
+      std::vector<uint32_t>& of = readers[name.index];
+      if (of.empty() || of.back() != at) of.push_back(at);
+    }
+  }
+  for (uint32_t at = 0; at < groups_.size(); ++at) {
+    if (!groups_[at] || flow_.steps[at].results.size() != 1) continue;
+    const Name name = flow_.steps[at].results[0];
+    if (!name.is(Kind::value) || readers[name.index].size() < 2) continue;
+    const std::vector<Name> reads = groups_[at]->operands;
+    repeat(at, readers[name.index]);
+    if (groups_[at]) continue;
+    // What it read, its readers read now.
+    for (Name operand : reads) {
+      if (!operand.is(Kind::value)) continue;
+      std::vector<uint32_t>& of = readers[operand.index];
+      std::erase(of, at);
+      of.insert(of.end(), readers[name.index].begin(), readers[name.index].end());
+      std::ranges::sort(of);
+      of.erase(std::ranges::unique(of).begin(), of.end());
+    }
+  }
+}
+
 Fusion Fuser::run() {
   collect();
   for (uint32_t at = 0; at < flow_.steps.size(); ++at)
     groups_[at] = rule_of(flow_.steps[at].opcode).chain ? chain(at) : plain(at);
+  if (enabled_) repeat_all();
   Fusion fusion;
   for (auto& group : groups_)
     if (group) fusion.groups.push_back(std::move(*group));

@@ -2,8 +2,9 @@
 //
 // A pointwise instruction takes in the producers of its operands where nothing else needs what they give:
 // other pointwise instructions, and at most one matrix product or reduction, whose tail it becomes. What
-// several pointwise instructions read is taken in where these have all become one group. A reduction takes in
-// a pointwise producer as its prologue. A group stands where its last step stood, so a producer moves down: it
+// several pointwise instructions read is taken in where these have all become one group; one cheap step that two or
+// three groups read becomes part of each, and is worked out again. A reduction takes in a pointwise producer as its
+// prologue. A group stands where its last step stood, so a producer moves down: it
 // must not pass a write to something that it reads.
 //
 // Every step of a group rounds to its own type, so that fusing changes no bit. A `copy` at the end

@@ -237,7 +237,7 @@ TREK_RESIDENT uint32_t thread_number() {
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;
 }
-TREK_RESIDENT Block block_of_units(Shared& shared) {
+TREK_RESIDENT Block block_of_units(const Shared& shared) {
   return {thread_number(), kComputeThreads, device::memory_of_units, shared.launch.scratch_bytes};
 }
 
@@ -277,17 +277,20 @@ TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
       __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
 }
 
-// Waits until the inputs of this warp's task are there, and says whether it is to be executed: all threads must
-// be told the same, or they would wait for each other in a unit, so not by shared.left.
-TREK_RESIDENT bool is_ready() {
-  Shared& shared = pipeline();
-  const uint32_t n = same_for_all(Place().number());
-  Slot& slot = shared.slot[n % kSlots];
+// Waits until the inputs of this warp's task, number n, are there, and says whether it is to be executed: all threads
+// must be told the same, or they would wait for each other in a unit, so not by shared.left.
+TREK_RESIDENT bool is_ready(Shared& shared, Slot& slot, uint32_t n) {
   barrier_wait(&shared.ready[n % kSlots], phase(n));
   const bool passes = slot.skip != 0 || Place().trapped();
   if (same_for_all(passes ? 1 : 0) != 0) return false;
   if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
   return true;
+}
+// The same of a caller that has kept nothing.
+TREK_RESIDENT bool is_ready() {
+  Shared& shared = pipeline();
+  const uint32_t n = same_for_all(Place().number());
+  return is_ready(shared, shared.slot[n % kSlots], n);
 }
 
 // Behind a task that may trap: says so, and whether it did.
@@ -342,12 +345,15 @@ TREK_RESIDENT_CALL void perform_thin() {
 
 // A task of a node that is quick in this way. Not slot.node: as above.
 template <device::Quick kQuick>
-TREK_RESIDENT void perform_quick() {
-  Shared& shared = pipeline();
-  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+TREK_RESIDENT void perform_quick(const Shared& shared, const Slot& slot) {
   device::execute_quick<kQuick>(block_of_units(shared),
                                 *reinterpret_cast<const device::Node*>(slot.descriptor),
                                 slot.record.first, slot.record.count, environment_of(shared, slot));
+}
+template <device::Quick kQuick>
+TREK_RESIDENT void perform_quick() {
+  const Shared& shared = pipeline();
+  perform_quick<kQuick>(shared, shared.slot[same_for_all(Place().number()) % kSlots]);
 }
 TREK_RESIDENT_CALL void perform_calls() { perform_quick<device::Quick::calls>(); }
 TREK_RESIDENT_CALL void perform_rows() { perform_quick<device::Quick::rows>(); }
@@ -362,16 +368,18 @@ TREK_RESIDENT void compute() {
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
     bool trapped = false;
-#ifndef TREK_SPECIALISED
+#ifdef TREK_SPECIALISED
+    // The code of a thin product waits itself.
+    if (kind == Kind::thin || is_ready(shared, slot, n)) {
+#else
     if (kind == Kind::thin) {
       perform_thin();
-    } else
+    } else if (is_ready(shared, slot, n)) {
 #endif
-        if (is_ready()) {
       if (kind == Kind::halt) return Place().go_on(false);
 #ifndef TREK_SPECIALISED
       if (kind == Kind::quick) {
-        perform_quick<device::Quick::simple>();
+        perform_quick<device::Quick::simple>(shared, slot);
       } else if (kind == Kind::calls) {
         perform_calls();
       } else if (kind == Kind::rows) {
@@ -424,6 +432,12 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
 
 }  // namespace
 }  // namespace trek::resident
+
+#ifdef TREK_SPECIALISED
+extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
+  return trek::resident::is_ready();
+}
+#endif
 
 #ifdef TREK_SM90A
 // That it is there says to the host that units copy tensors by maps.

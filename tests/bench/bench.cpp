@@ -43,25 +43,19 @@ Error to_error(const std::string& doing, const isa::Problems& problems) {
   return {doing, "", problems.empty() ? "" : problems.front().message};
 }
 
-Result<std::unique_ptr<Engine>> engine_named(const std::string& name) {
-  std::string why;
-  std::unique_ptr<Engine> engine = make_engine(name, why);
-  if (engine == nullptr) return Error{fmt::format("starting the {} engine", name), "", why};
-  return engine;
-}
-
-Result<Engines> cpu_engines(Recorder& recorder) {
+Result<Engines> engines_named(const std::vector<std::string>& names, Recorder& recorder) {
   Engines engines;
-  for (const char* name : {"jit", "ref"}) {
-    Result<std::unique_ptr<Engine>> engine = engine_named(name);
-    if (!engine) {
-      recorder.add_note(engine.error().text());
+  for (const std::string& name : names) {
+    std::string why;
+    std::unique_ptr<Engine> engine = make_engine(name, why);
+    if (engine == nullptr) {
+      recorder.add_note(fmt::format("the {} engine is left out: {}", name, why));
       continue;
     }
-    recorder.add_version(name, (*engine)->description());
-    engines.push_back(engine.take());
+    recorder.add_version(name, engine->description());
+    engines.push_back(std::move(engine));
   }
-  if (engines.empty()) return Error{"starting an engine", "", "there is none"};
+  if (engines.empty()) return Error{"starting an engine", "", "none of those named runs here"};
   return engines;
 }
 

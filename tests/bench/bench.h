@@ -46,9 +46,11 @@ class Recorder {
   std::string file_;
 };
 
-// The engines of a CPU: jit, whose absence is a note, and ref.
+// Those of the named engines that run here; the absence of one is a note, and of all an error.
 using Engines = std::vector<std::unique_ptr<Engine>>;
-Result<Engines> cpu_engines(Recorder& recorder);
+Result<Engines> engines_named(const std::vector<std::string>& names, Recorder& recorder);
+
+inline const std::vector<std::string> kCpuEngines = {"jit", "ref"};
 
 // Those that need no GPU (bench-cpu): f32 strict matrix products on jit and ref against oneDNN's and OpenBLAS's, on 1
 // and 2 threads.
@@ -62,8 +64,6 @@ Status bench_training(const Options& options, Recorder& recorder);
 
 // A problem of Trek's as an error of the harness.
 Error to_error(const std::string& doing, const isa::Problems& problems);
-// An engine that can run here, or why it cannot.
-Result<std::unique_ptr<Engine>> engine_named(const std::string& name);
 
 // A folder that is removed with what is in it.
 class TemporaryFolder {

@@ -71,7 +71,7 @@ Status bench_chain(const Options& options, Recorder& recorder) {
   for (size_t i = 0; i < x.size(); ++i) x[i] = measure::random_element(1, i);
   std::vector<float> y(kElements);
   const measure::Contender rival = repeated("copy", [&] { copy(x, y); });
-  const Result<Engines> engines = cpu_engines(recorder);
+  const Result<Engines> engines = engines_named(kCpuEngines, recorder);
   if (!engines) return engines.error();
   for (const std::unique_ptr<Engine>& engine : *engines) {
     const std::string name(engine->name());

@@ -133,7 +133,7 @@ Status compare_shape(const Engines& engines, const MatmulShape& shape, int threa
 }  // namespace
 
 Status bench_matmul(const Options& options, Recorder& recorder) {
-  const Result<Engines> engines = cpu_engines(recorder);
+  const Result<Engines> engines = engines_named(kCpuEngines, recorder);
   if (!engines) return engines.error();
   recorder.add_version("onednn", OneDnnMatmul::version());
   if (OpenBlas::missing().empty())

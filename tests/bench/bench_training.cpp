@@ -55,7 +55,7 @@ Status prepare(PyTorch& pytorch, Session& session) {
 }  // namespace
 
 Status bench_training(const Options& options, Recorder& recorder) {
-  const Result<Engines> engines = cpu_engines(recorder);
+  const Result<Engines> engines = engines_named(kCpuEngines, recorder);
   if (!engines) return engines.error();
   SourceManager sources;
   const isa::Result<ModuleFile> file = load_module_file(kSample, {}, sources);

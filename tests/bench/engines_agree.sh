@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# engines_agree.sh PROGRAM NAME=VALUE...: whether a program leaves the same bits on ref and on the resident
-# emulator's host, with these constants; and on a GPU, where there is one.
+# engines_agree.sh PROGRAM TRIPS [NAME=VALUE]...: whether a program leaves the same bits on ref and on the resident
+# emulator's host, after so many trips and with these constants; and with the JIT and on a GPU, where they are.
 set -euo pipefail
 program=$1
-shift
-defines=()
-for define in "$@"; do defines+=(-D "$define"); done
-digest() { "${TREK_BIN:?}/trek-run" "$program" --engine "$1" --quiet --digest "${defines[@]}"; }
+options=(--set "trips=$2" --quiet --digest)
+shift 2
+for define in "$@"; do options+=(-D "$define"); done
+digest() { "${TREK_BIN:?}/trek-run" "$program" --engine "$1" "${options[@]}"; }
 
 expected=$(digest ref)
 [[ $expected == @* ]] || { echo "ref gives no digest: $expected"; exit 1; }
+engines=$("$TREK_BIN/trek-run" --list-engines)
 failed=0
 hold() { # ENGINE
   local given
@@ -19,5 +20,7 @@ hold() { # ENGINE
   failed=1
 }
 hold resident-host
-if "$TREK_BIN/trek-run" --list-engines | grep -q '^resident  *available'; then hold resident; fi
+for engine in resident jit; do
+  if grep -q "^$engine  *available" <<<"$engines"; then hold "$engine"; fi
+done
 exit $failed

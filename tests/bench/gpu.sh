@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/bench/gpu.sh PACKAGE OUT [OPTION...]: every figure of the resident emulator beside its rival, on a
+# tests/bench/gpu.sh PACKAGE OUT [OPTION...]: every figure of the engines beside its rival, on a
 # machine with a GPU and a Python that has PyTorch, from a folder that tools/package has made.
 #
 #   OUT/DEVICE-figures-DATE.json   the report, which tests/bench/results keeps
@@ -38,7 +38,7 @@ bin/bench-gpu --json "$out/$device-figures-$(date -u +%F).json" --python "${PYTH
 code=$?
 
 profile() { # PROGRAM NUMERICS TRIPS
-  timeout -k 3 60 bin/trek-run "tests/bench/programs/$1.trek" --engine resident --numerics "$2" -D "TRIPS=$3" \
+  timeout -k 3 60 bin/trek-run "tests/bench/programs/$1.trek" --engine resident --numerics "$2" --set "trips=$3" \
     --quiet --profile >"$out/profile-$1.txt" 2>&1 || { echo "profile of $1 failed"; code=3; }
 }
 profile mlp_step strict 200

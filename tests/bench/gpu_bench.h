@@ -1,4 +1,4 @@
-// The figures of the resident emulator on a GPU: our programs beside what is native, in one session.
+// The figures of the engines on a GPU: our programs beside what is native, in one session.
 //
 // A benchmark opens programs, checks what they compute, measures them and their rivals round by round, and
 // adds the outcome to the report. What cannot be measured here becomes a note.
@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@
 namespace trek::bench {
 
 struct GpuOptions {
-  std::string engine = "resident";
+  std::vector<std::string> engines = {"resident", "jit"};
   std::string programs = "tests/bench/programs";
   std::string python = "python3";
   std::string script = "tests/bench/pytorch_rivals.py";
@@ -40,18 +41,38 @@ struct Natives {
 
 struct GpuBench {
   const GpuOptions& options;
-  Engine& engine;
+  const Engines& engines;
   Natives& natives;
   Recorder& recorder;
 };
+
+// A program on one engine, loaded, and how it is called in the report: "jit strict".
+struct Side {
+  const Engine* engine;
+  NumericsMode numerics;
+  std::string name;
+  std::unique_ptr<BenchProgram> program;
+};
+// `program` on every engine under each of the numerics.
+Result<std::vector<Side>> open_sides(GpuBench& bench, const std::string& program,
+                                     const Defines& defines,
+                                     std::span<const NumericsMode> numerics);
 
 // Dependent instructions, beside barriers across the grid.
 Status bench_chains(GpuBench& bench);
 // One product as one instruction, beside cuBLAS.
 Status bench_product_bf16(GpuBench& bench);
 Status bench_product_f32(GpuBench& bench);
+// Lists of products (gemm_shapes.h), beside cuBLAS in a CUDA graph.
+Status bench_gemm_bf16(GpuBench& bench);
+Status bench_gemm_f16(GpuBench& bench);
+Status bench_gemm_f32(GpuBench& bench);
+Status bench_gemm_tf32(GpuBench& bench);
+// Softmax, layer norm, gelu, losses and Adam over more than the cache holds, beside a plain addition.
+Status bench_rows(GpuBench& bench);
 // Networks, beside PyTorch.
 Status bench_mlp_step(GpuBench& bench);
+Status bench_mlp_step_4096(GpuBench& bench);
 Status bench_mlp_forward(GpuBench& bench);
 Status bench_lstm(GpuBench& bench);
 Status bench_gpt2_token(GpuBench& bench);

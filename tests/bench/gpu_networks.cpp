@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/measure/cpu_clock.h"
 #include "tests/bench/gpu_bench.h"
 
 namespace trek::bench {
@@ -11,9 +12,11 @@ namespace {
 
 using nlohmann::json;
 
-struct Ours {
+// Native time ÷ ours that is asked for of an engine; nothing of those without.
+struct Asked {
+  std::string engine;
   NumericsMode numerics;
-  double asked;  // native time ÷ ours
+  double ratio;
 };
 
 // A way in which PyTorch runs a network. Where it is not the native best, nothing is asked for.
@@ -32,21 +35,28 @@ struct Network {
   std::string title;
   int check_trips;  // of the run whose result is compared
   Defines small;    // constants under `quick`
-  std::vector<Ours> ours;
+  Defines full;     // and else
+  std::vector<NumericsMode> numerics;
+  std::vector<Asked> asked;
   std::vector<Form> forms;
 };
 
-// The program's result against PyTorch's in f64, from the same state.
-Status check(GpuBench& bench, const Network& network, const Defines& defines, const Ours& ours,
-             const std::string& before, const std::string& after) {
-  Result<std::unique_ptr<BenchProgram>> program =
-      BenchProgram::open(bench.engine, bench.options.programs, network.program, network.check_trips,
-                         ours.numerics, defines);
-  if (!program) return program.error();
-  Status status = (*program)->save_state(before);
-  if (status) status = (*program)->run();
-  if (status) status = (*program)->save_state(after);
-  if (!status || bench.natives.pytorch == nullptr) return status;
+double asked_of(const Network& network, const Side& side) {
+  for (const Asked& asked : network.asked)
+    if (asked.engine == side.engine->name() && asked.numerics == side.numerics) return asked.ratio;
+  return 0;
+}
+
+// The program's first run against PyTorch's in f64, from the same state. Gives the seconds of the run.
+Result<double> check(GpuBench& bench, const Network& network, Side& side, const std::string& before,
+                     const std::string& after) {
+  Status status = side.program->save_state(before);
+  double seconds = 0;
+  if (status)
+    seconds = measure::cpu_seconds([&] { status = side.program->run(network.check_trips); });
+  if (status) status = side.program->save_state(after);
+  if (!status) return status.error();
+  if (bench.natives.pytorch == nullptr) return seconds;
   const Result<json> answer = bench.natives.pytorch->ask({{"do", "check"},
                                                           {"network", network.program},
                                                           {"before", before},
@@ -58,29 +68,12 @@ Status check(GpuBench& bench, const Network& network, const Defines& defines, co
   const double tolerance = answer->value("tolerance", 0.0);
   const std::string what = answer->value("what", "");
   if (!(error <= tolerance))
-    return measure::wrong(fmt::format("{}, {}", network.title, name(ours.numerics)),
+    return measure::wrong(fmt::format("{}, {}", network.title, side.name),
                           fmt::format("{} are {:.2g} from PyTorch's in f64, allowed is {:.2g}",
                                       what, error, tolerance));
-  fmt::print("{}, {}: {} are {:.1e} from PyTorch's in f64\n", network.title, name(ours.numerics),
-             what, error);
-  return Done{};
-}
-
-// The program with as many trips as make a launch last, however fast it is: so that a launch's ends do not
-// count. Starts with few trips, whose launch may be nearly all ends.
-Result<std::unique_ptr<BenchProgram>> open_lasting(GpuBench& bench, const Network& network,
-                                                   const Defines& defines, const Ours& ours) {
-  constexpr double kLeastSeconds = 0.04;
-  int trips = bench.options.quick ? 2 : 8;
-  for (;;) {
-    Result<std::unique_ptr<BenchProgram>> program = BenchProgram::open(
-        bench.engine, bench.options.programs, network.program, trips, ours.numerics, defines);
-    if (!program || bench.options.quick) return program;
-    const Result<double> seconds = (*program)->contender("").sample();
-    if (!seconds) return seconds.error();
-    if (*seconds * trips >= 0.7 * kLeastSeconds) return program;
-    trips = std::max(2 * trips, static_cast<int>(kLeastSeconds / *seconds));
-  }
+  fmt::print("{}, {}: {} are {:.1e} from PyTorch's in f64\n", network.title, side.name, what,
+             error);
+  return seconds;
 }
 
 // A form that PyTorch has ready, in the process that is there now.
@@ -126,52 +119,77 @@ Result<std::vector<Form>> prepare_forms(GpuBench& bench, const Network& network,
   return ready;
 }
 
-// What the report says of all rounds: each of ours alone, and beside each form.
-void record(GpuBench& bench, const Network& network, const std::vector<Form>& forms,
-            const std::vector<measure::Series>& series, uint64_t state_bytes) {
-  const size_t count = network.ours.size();
+// From which trip on the engine that starts later has caught up with the one that starts at once.
+void record_break_even(GpuBench& bench, const std::string& title, const Side& early,
+                       const Side& late, double early_first, double late_first, double early_trip,
+                       double late_trip) {
+  if (late_trip >= early_trip) {
+    bench.recorder.add_note(
+        fmt::format("{}: {} never catches up with {}", title, late.name, early.name));
+    return;
+  }
+  const double trips = std::max(0.0, (late_first - early_first) / (early_trip - late_trip));
+  bench.recorder.add(measure::Figure{
+      fmt::format("{}: trips from which {} is ahead of {}", title, late.name, early.name), "trips",
+      measure::exactly(trips)});
+}
+
+// What the report says of all rounds: each of ours alone, and beside each form. `first` are the seconds to the end
+// of the first run.
+void record(GpuBench& bench, const Network& network, const std::vector<Side>& sides,
+            const std::vector<double>& first, const std::vector<Form>& forms,
+            const std::vector<measure::Series>& series) {
+  const size_t count = sides.size();
   for (size_t i = 0; i < count; ++i) {
     const measure::Estimate ours = measure::estimate(series[i].seconds);
-    const std::string title = fmt::format("{}, {}", network.title, series[i].name);
+    const std::string title = fmt::format("{}, {}", network.title, sides[i].name);
     bench.recorder.add(measure::Figure{title, "us", ours.times(1e6)});
+    bench.recorder.add(measure::Figure{title + ": first run", "s", measure::exactly(first[i])});
+    for (size_t early = 0; early < i; ++early) {
+      if (sides[early].numerics != sides[i].numerics) continue;
+      record_break_even(bench, network.title, sides[early], sides[i], first[early], first[i],
+                        measure::median(series[early].seconds), ours.median);
+    }
     if (network.program == "gpt2_token" && bench.natives.copy_bytes > 0) {
-      const auto read = static_cast<double>(state_bytes);
+      const auto read = static_cast<double>(sides[i].program->state_bytes());
       bench.recorder.add(measure::Figure{title + ": share of copy's bandwidth", "%",
                                          ours.as_rate(100 * read / bench.natives.copy_bytes)});
     }
     for (size_t form = 0; form < forms.size(); ++form) {
       const measure::Series& rival = series[count + 2 * form];
       const measure::Series& again = series[count + 2 * form + 1];
-      bench.recorder.add({network.title, series[i].name, forms[form].name,
+      bench.recorder.add({network.title, sides[i].name, forms[form].name,
                           measure::compare(series[i].seconds, rival.seconds, again.seconds),
-                          forms[form].asked ? network.ours[i].asked : 0});
+                          forms[form].asked ? asked_of(network, sides[i]) : 0});
     }
   }
 }
 
 Status bench_network(GpuBench& bench, const Network& network) {
+  constexpr double kSampleSeconds = 0.04;
   const TemporaryFolder folder;
   if (!folder.ok()) return Error{"making a temporary folder", "", ""};
-  const bool quick = bench.options.quick;
-  const Defines defines = quick ? network.small : Defines{};
   const std::string before = folder.file("before.safetensors");
   const std::string after = folder.file("after.safetensors");
-  for (const Ours& ours : network.ours) {
-    const Status right = check(bench, network, defines, ours, before, after);
-    if (!right) return right;
+  Result<std::vector<Side>> sides = open_sides(
+      bench, network.program, bench.options.quick ? network.small : network.full, network.numerics);
+  if (!sides) return sides.error();
+  std::vector<double> first;
+  for (Side& side : *sides) {
+    const Result<double> seconds = check(bench, network, side, before, after);
+    if (!seconds) return seconds.error();
+    first.push_back(side.program->load_seconds() + *seconds);
   }
   if (bench.options.check) return Done{};
 
   const Result<std::vector<Form>> forms = prepare_forms(bench, network, before);
   if (!forms) return forms.error();
-  std::vector<std::unique_ptr<BenchProgram>> programs;
   std::vector<measure::Contender> contenders;
-  for (const Ours& ours : network.ours) {
-    Result<std::unique_ptr<BenchProgram>> program = open_lasting(bench, network, defines, ours);
-    if (!program) return program.error();
-    programs.push_back(program.take());
-    contenders.push_back(
-        programs.back()->contender(fmt::format("{} {}", bench.engine.name(), name(ours.numerics))));
+  for (Side& side : *sides) {
+    Result<int> trips = 2;
+    if (!bench.options.quick) trips = side.program->trips_lasting(kSampleSeconds);
+    if (!trips) return trips.error();
+    contenders.push_back(side.program->contender(side.name, *trips));
   }
   for (const Form& form : *forms) {
     for (int i = 0; i < 2; ++i)  // the second for the A/A band
@@ -180,7 +198,7 @@ Status bench_network(GpuBench& bench, const Network& network) {
   const Result<std::vector<measure::Series>> series =
       measure::measure_interleaved(contenders, bench.options.rounds);
   if (!series) return series.error();
-  record(bench, network, *forms, *series, programs.front()->state_bytes());
+  record(bench, network, *sides, first, *forms, *series);
   if (bench.natives.pytorch == nullptr) return Done{};
   const Result<json> forgotten =
       bench.natives.pytorch->ask({{"do", "forget"}, {"network", network.program}});
@@ -190,13 +208,33 @@ Status bench_network(GpuBench& bench, const Network& network) {
 
 }  // namespace
 
+namespace {
+
+constexpr NumericsMode kStrict = NumericsMode::strict;
+constexpr NumericsMode kFast = NumericsMode::fast;
+const std::vector<Form> kForms = {kGraph, kEager, kCompile, kAutotune};
+
+// A batch of so many, beside which resident and jit are asked for so much.
+Status bench_training_step(GpuBench& bench, int batch, const std::vector<Asked>& asked) {
+  return bench_network(bench,
+                       {"mlp_step",
+                        fmt::format("MLP 784-512-512-10 f32, batch {}, Adam step", batch),
+                        5,
+                        {{"BATCH", std::to_string(batch / 8)}, {"PIXELS", "49"}, {"HIDDEN", "33"}},
+                        {{"BATCH", std::to_string(batch)}},
+                        {kStrict},
+                        asked,
+                        kForms});
+}
+
+}  // namespace
+
 Status bench_mlp_step(GpuBench& bench) {
-  return bench_network(bench, {"mlp_step",
-                               "MLP 784-512-512-10 f32, batch 128, Adam step",
-                               5,
-                               {{"BATCH", "16"}, {"PIXELS", "49"}, {"HIDDEN", "33"}},
-                               {{NumericsMode::strict, 3}},
-                               {kGraph, kEager, kCompile, kAutotune}});
+  return bench_training_step(bench, 128, {{"resident", kStrict, 3}, {"jit", kStrict, 1.2}});
+}
+
+Status bench_mlp_step_4096(GpuBench& bench) {
+  return bench_training_step(bench, 4096, {{"jit", kStrict, 1.2}});
 }
 
 Status bench_mlp_forward(GpuBench& bench) {
@@ -204,8 +242,10 @@ Status bench_mlp_forward(GpuBench& bench) {
                                "MLP 784-512-512-10 f32, batch 1, forward",
                                5,
                                {{"PIXELS", "49"}, {"HIDDEN", "33"}},
-                               {{NumericsMode::strict, 1.8}, {NumericsMode::fast, 3}},
-                               {kGraph, kEager, kCompile, kAutotune}});
+                               {},
+                               {kStrict, kFast},
+                               {{"resident", kStrict, 1.8}, {"resident", kFast, 3}},
+                               kForms});
 }
 
 Status bench_lstm(GpuBench& bench) {
@@ -214,7 +254,9 @@ Status bench_lstm(GpuBench& bench) {
                         "LSTM f32, batch 1, 256 steps, hidden 512",
                         1,
                         {{"STEPS", "5"}, {"INPUTS", "20"}, {"HIDDEN", "33"}},
-                        {{NumericsMode::strict, 5.5}, {NumericsMode::fast, 8}},
+                        {},
+                        {kStrict, kFast},
+                        {{"resident", kStrict, 5.5}, {"resident", kFast, 8}},
                         {{"eager", "cuDNN by PyTorch"}, {"graph", "cuDNN in a CUDA graph"}}});
 }
 
@@ -224,8 +266,10 @@ Status bench_gpt2_token(GpuBench& bench) {
                         "GPT-2 124M, one token, bf16 weights",
                         1,
                         {{"LAYERS", "2"}, {"D", "96"}, {"POSITIONS", "8"}, {"VOCABULARY", "200"}},
-                        {{NumericsMode::fast, 3}},
-                        {kGraph, kEager, kCompile, kAutotune}});
+                        {},
+                        {kFast},
+                        {{"resident", kFast, 3}},
+                        kForms});
 }
 
 }  // namespace trek::bench

@@ -1,7 +1,7 @@
 // Matrix products as one instruction, beside cuBLAS on random operands of the same shape and type.
 #include <fmt/format.h>
 
-#include "emulator/measure/rivals.h"
+#include "emulator/measure/products.h"
 #include "tests/bench/gpu_bench.h"
 
 namespace trek::bench {
@@ -32,42 +32,58 @@ Status check(BenchProgram& program, const Product& product, int size) {
                                 matrices[2]);
 }
 
+// Ours without cuBLAS; why it is missing is noted already.
+Status measure_alone(GpuBench& bench, const std::string& title, double flops,
+                     std::span<const measure::Contender> ours) {
+  const Result<std::vector<measure::Series>> alone =
+      measure::measure_interleaved(ours, bench.options.rounds);
+  if (!alone) return alone.error();
+  for (const measure::Series& each : *alone)
+    bench.recorder.add(measure::Figure{fmt::format("{}, {}", title, each.name), "TFLOP/s",
+                                       measure::estimate(each.seconds).as_rate(flops)});
+  return Done{};
+}
+
 Status bench_product(GpuBench& bench, const Product& product) {
   const bool small = bench.options.quick || bench.options.check;
   const int size = small ? kQuickSize : product.size;
   const int trips = small ? 1 : product.trips;
-  Result<std::unique_ptr<BenchProgram>> program =
-      BenchProgram::open(bench.engine, bench.options.programs, product.program, trips,
-                         product.numerics, {{"SIZE", std::to_string(size)}});
-  if (!program) return program.error();
-  if (Status ran = (*program)->run(); !ran) return ran;
-  if (Status right = check(**program, product, size); !right) return right;
+  const NumericsMode numerics[] = {product.numerics};
+  Result<std::vector<Side>> sides =
+      open_sides(bench, product.program, {{"SIZE", std::to_string(size)}}, numerics);
+  if (!sides) return sides.error();
+  std::vector<measure::Contender> contenders;
+  for (Side& side : *sides) {
+    if (Status ran = side.program->run(1); !ran) return ran;
+    if (Status right = check(*side.program, product, size); !right) return right;
+    contenders.push_back(side.program->contender(side.name, trips));
+  }
   if (bench.options.check) return Done{};
 
-  const std::string ours = fmt::format("{} {}", bench.engine.name(), name(product.numerics));
   const std::string title = fmt::format("matmul {} {}^3", driver::name(product.type), size);
   const double flops = 2e-12 * size * size * size;
-  const measure::Contender contender = (*program)->contender(ours);
-  if (!bench.natives.cublas) {  // why is noted already
-    const Result<std::vector<measure::Series>> alone =
-        measure::measure_interleaved({&contender, 1}, bench.options.rounds);
-    if (!alone) return alone.error();
-    bench.recorder.add(measure::Figure{fmt::format("{}, {}", title, ours), "TFLOP/s",
-                                       measure::estimate(alone->front().seconds).as_rate(flops)});
-    return Done{};
-  }
+  if (!bench.natives.cublas) return measure_alone(bench, title, flops, contenders);
   Result<measure::CublasProducts> rival = measure::CublasProducts::create(
       *bench.natives.device, *bench.natives.cublas, product.type, size, false);
   if (!rival) return rival.error();
-  const Result<measure::Comparison> result =
-      measure::compare(contender, rival->contender("cuBLAS", trips), bench.options.rounds);
-  if (!result) return result.error();
+  for (int i = 0; i < 2; ++i)  // the second for the A/A band
+    contenders.push_back(rival->contender("cuBLAS", trips));
+  const Result<std::vector<measure::Series>> series =
+      measure::measure_interleaved(contenders, bench.options.rounds);
+  if (!series) return series.error();
   if (Status right = rival->check(); !right) return right;
-  if (Status right = check(**program, product, size); !right) return right;
-  bench.recorder.add({title, ours, "cuBLAS", *result, product.asked});
-  bench.recorder.add(
-      measure::Figure{fmt::format("{}, {}", title, ours), "TFLOP/s", result->ours.as_rate(flops)});
-  bench.recorder.add(measure::Figure{title + ", cuBLAS", "TFLOP/s", result->rival.as_rate(flops)});
+  const size_t native = sides->size();
+  for (size_t i = 0; i < native; ++i) {
+    const Side& side = (*sides)[i];
+    if (Status right = check(*side.program, product, size); !right) return right;
+    const measure::Comparison result = measure::compare(
+        (*series)[i].seconds, (*series)[native].seconds, (*series)[native + 1].seconds);
+    bench.recorder.add({title, side.name, "cuBLAS", result, product.asked});
+    bench.recorder.add(measure::Figure{fmt::format("{}, {}", title, side.name), "TFLOP/s",
+                                       result.ours.as_rate(flops)});
+  }
+  bench.recorder.add(measure::Figure{title + ", cuBLAS", "TFLOP/s",
+                                     measure::estimate((*series)[native].seconds).as_rate(flops)});
   return Done{};
 }
 

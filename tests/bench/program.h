@@ -1,4 +1,6 @@
-// A program of tests/bench/programs/ on an engine, loaded once and timed by its launches.
+// A program of tests/bench/programs/, or a text, on an engine: loaded once and timed by its launches.
+//
+// What one trip of its outermost loop does is one unit of work; the parameter $trips says how many a run makes.
 #pragma once
 
 #include <memory>
@@ -17,16 +19,25 @@ using Defines = std::vector<std::pair<std::string, std::string>>;
 
 class BenchProgram {
  public:
-  // The program `name` of the folder; its loop makes `trips` trips in a run (the constant TRIPS).
+  // The program `name` of the folder.
   static Result<std::unique_ptr<BenchProgram>> open(Engine& engine, const std::string& folder,
-                                                    const std::string& name, int trips,
-                                                    NumericsMode numerics, Defines defines);
+                                                    const std::string& name, NumericsMode numerics,
+                                                    Defines defines);
+  static Result<std::unique_ptr<BenchProgram>> from_text(Engine& engine, const std::string& name,
+                                                         const std::string& text,
+                                                         NumericsMode numerics);
 
   // One run from beginning to end. State goes on from where it was.
-  Status run();
-  // Seconds of one trip: those of a run, launch and return included, by the number of trips.
-  measure::Contender contender(std::string name);
+  Status run(int trips);
+  // Seconds of one trip: those of a run, launch and return included, by the number of trips. The program must
+  // outlive it.
+  measure::Contender contender(std::string name, int trips);
+  // As many trips as make a run last so long, however fast it is, so that a launch's ends do not count. Begins
+  // with few, whose launch may be nearly all ends.
+  Result<int> trips_lasting(double seconds);
 
+  // Seconds from the module to the loaded program: linking, compiling, uploading, initialising.
+  double load_seconds() const { return load_seconds_; }
   // The bytes of a state tensor. The name is one of the program's.
   Result<std::vector<std::byte>> read(const std::string& tensor);
   Status save_state(const std::string& file);
@@ -34,11 +45,15 @@ class BenchProgram {
   uint64_t state_bytes() const;
 
  private:
-  BenchProgram(ModuleFile file, std::string name, int trips)
-      : file_(std::move(file)), name_(std::move(name)), trips_(trips) {}
+  BenchProgram(ModuleFile file, std::string name)
+      : file_(std::move(file)), name_(std::move(name)) {}
+  static Result<std::unique_ptr<BenchProgram>> load(Engine& engine, ModuleFile file,
+                                                    const std::string& name, NumericsMode numerics);
+  Status set_trips(int trips);
+  Status run();  // as many trips as are set
   ModuleFile file_;
   std::string name_;
-  int trips_;
+  double load_seconds_ = 0;
   std::unique_ptr<Session> session_;
 };
 

@@ -80,6 +80,30 @@ TEST_CASE("a value with several readers does not move past a write to what it re
   CHECK(plan.nodes.size() == 3);
 }
 
+TEST_CASE("a cheap step that two nodes read is worked out in both") {
+  const Plan plan = plan_of(
+      "%m = mean @x, axis=1, keep\n%c = sub @x, %m\n%q = mul %c, %c\n%v = mean %q, axis=1, keep\n"
+      "%f = rsqrt %v\n@y = mul %c, %f\n");
+  REQUIRE(plan.nodes.size() == 3);
+  CHECK(plan.nodes[1].prologue.size() == 2);
+  CHECK(plan.nodes[2].chain.size() == 2);
+  CHECK(says(plan, "fused %c of sub (main:1) into rsqrt (main:4): worked out again"));
+  CHECK(says(plan, "fused %c of sub (main:1) into mul (main:5): worked out again"));
+  uint32_t instructions = 0;
+  for (const Node& node : plan.nodes) instructions += node.weight;
+  CHECK(instructions == 6);
+}
+
+TEST_CASE("a step is not worked out again that takes long, or where one reader wants its tensor") {
+  const std::string norm = "%q = mul %c, %c\n%v = mean %q, axis=1, keep\n@y = mul %c, %v\n";
+  CHECK(plan_of("%c = exp @x\n" + norm).nodes.size() == 3);
+  CHECK(plan_of("%c = sub @x, @s\n" + norm).nodes.size() == 3);
+  CHECK(plan_of("%c = neg @x\n" + norm + "@s = matmul %c, @w\n").nodes.size() == 4);
+  CHECK(plan_of("%c = neg @s\n%q = mul %c, %c\n%v = mean %q, axis=1, keep\n@s = mul @x, 2.0\n"
+                "@y = mul %c, %v\n")
+            .nodes.size() == 4);
+}
+
 TEST_CASE("a producer does not move past a write to what it reads") {
   const Plan plan = plan_of("%a = exp @s\n@s = neg @x\n@y = mul %a, 2.0\n");
   CHECK(plan.nodes.size() == 3);

@@ -1,0 +1,36 @@
+// Many divisions by one number, with the bits of each: for those that a device does in some ten instructions with a
+// branch, which keeps it from working on the next one meanwhile.
+//
+// Let r be 1/v, correctly rounded. A quotient that is less than one unit in the last place from x/v becomes the
+// correctly rounded one by q + r (x - q v), both fused (Markstein, IBM J. Res. Dev. 34, 1990), and x r is brought so
+// near by doing the same once more. What is asked for is that no remainder x - q v underflows, which has 46 bits less
+// than x at most.
+#pragma once
+
+#include "emulator/device/block.h"
+#include "isa/semantics/elements.h"
+
+namespace trek::device {
+
+class Divisor {
+ public:
+  // Numbers from this size on, and +0, can be divided by a good divisor, and what comes out by another.
+  static constexpr float kLeast = 0x1p-80f;
+  TREK_ON_DEVICE static bool is_good(float v) { return v >= 1.0f && v <= 0x1p20f; }
+
+  TREK_ON_DEVICE explicit Divisor(float v) : value_(v), reciprocal_(1.0f / v) {}
+  // x / v, where v is good, and x is +0 or, in size, from 2^-100 to 2^20.
+  TREK_ON_DEVICE float divide(float x) const {
+    const float q = closer(x, x * reciprocal_);
+    return closer(x, q);
+  }
+
+ private:
+  TREK_ON_DEVICE float closer(float x, float q) const {
+    return semantics::fma(semantics::fma(-q, value_, x), reciprocal_, q);
+  }
+  float value_;
+  float reciprocal_;
+};
+
+}  // namespace trek::device
