@@ -2,11 +2,19 @@
 #pragma once
 
 #include "emulator/device/reduce_order.h"
-#include "isa/semantics/optimizer.h"
+#include "isa/semantics/optimizer_sparing.h"
 
 namespace trek::device {
 
 namespace train_detail {
+
+// Where a compiler makes vectors of the loop over elements for a CPU: they are of single elements, and subnormal
+// numbers are slow there.
+#if defined(TREK_SPECIALISED) && !defined(__CUDA__)
+inline constexpr bool kForCpu = true;
+#else
+inline constexpr bool kForCpu = false;
+#endif
 
 // A number in the compute type C, from register form.
 template <typename C>
@@ -47,6 +55,9 @@ template <Opcode kOpcode, typename C>
 TREK_UNIT C next_weight(const Rule<C>& with, C w, C& m, C& v, C g) {
   if constexpr (kOpcode == Opcode::Sgd)
     return semantics::sgd<C>({with.lr, with.weight_decay}, w, g);
+  else if constexpr (kOpcode == Opcode::SgdMomentum && kForCpu)
+    return semantics::sgd_momentum_sparing<C>(
+        {with.lr, with.third, with.weight_decay, with.nesterov}, w, v, g);
   else if constexpr (kOpcode == Opcode::SgdMomentum)
     return semantics::sgd_momentum<C>({with.lr, with.third, with.weight_decay, with.nesterov}, w, v,
                                       g);
@@ -127,7 +138,7 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
   const Operand& m_of = node.operand(kHasM ? 1 : 0);
   const Operand& v_of = node.operand(kHasM ? 2 : kHasV ? 1 : 0);
   const Operand& g_of = node.operand(1 + (kHasV ? 1 : 0) + (kHasM ? 1 : 0));
-  if constexpr (sizeof(C) == 4) {
+  if constexpr (sizeof(C) == 4 && !kForCpu) {
     if ((first & 3) == 0 && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) && in_fours(g_of)) {
       auto* ws = reinterpret_cast<Fours*>(task.memory(w_of));
       auto* ms = reinterpret_cast<Fours*>(task.memory(m_of));

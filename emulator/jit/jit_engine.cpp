@@ -53,7 +53,7 @@ class PlanCompiler : public resident::HostCompiler {
   isa::Result<std::shared_ptr<const resident::HostCode>> compile(
       const plan::Plan& plan, const resident::Image& image,
       const std::atomic<bool>* cancelled) const override {
-    Wanted wanted = wanted_of(plan, image);
+    Wanted wanted = wanted_of(plan, image, host_choice());
     auto made = compiler_.compile(wanted.requests, product_functions(), threads_, cancelled);
     if (const auto* refusal = std::get_if<Refusal>(&made))
       return problem_of(plan, wanted, *refusal);

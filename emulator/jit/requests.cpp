@@ -1,5 +1,7 @@
 #include "emulator/jit/requests.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -13,13 +15,51 @@
 
 namespace trek::jit {
 
-Wanted wanted_of(const plan::Plan& plan, const resident::Image& image) {
+namespace {
+
+// Elements by what is done to each, from which code is made for a node. Compiling a node takes some 5 to 50 ms of a
+// processor, the units some 50 ns for an element more than code does. What stands in a loop is taken for something
+// that is executed often; but a scalar or two never repay it.
+constexpr int64_t kLeastOnce = int64_t{1} << 18;
+constexpr int64_t kLeastInLoop = 32;
+
+bool in_loop(const plan::Plan& plan, const plan::Node& node) {
+  for (uint32_t r = node.region; r != plan::kNone; r = plan.regions[r].parent)
+    if (plan.regions[r].is_loop()) return true;
+  return false;
+}
+
+int64_t work_of(const plan::Node& node) {
+  int64_t elements = node.main_type.elements();
+  for (const isa::Type& type : node.operand_types) elements = std::max(elements, type.elements());
+  if (node.unit == plan::Unit::matrix) {
+    const isa::Shape& result = node.main_type.shape;
+    const int64_t columns = std::max<int64_t>(1, result[result.rank() - 1]);
+    const int64_t rows = std::max<int64_t>(1, result.elements() / columns);
+    return rows * columns * std::max<int64_t>(1, node.operand_types[0].elements() / rows);
+  }
+  return elements *
+         static_cast<int64_t>(std::max<size_t>(1, node.prologue.size() + node.chain.size()));
+}
+
+bool repays(const plan::Plan& plan, const plan::Node& node) {
+  return work_of(node) > (in_loop(plan, node) ? kLeastInLoop : kLeastOnce);
+}
+
+}  // namespace
+
+Choice host_choice() {
+  return std::getenv("TREK_JIT_ALL") == nullptr ? Choice::repaying : Choice::all;
+}
+
+Wanted wanted_of(const plan::Plan& plan, const resident::Image& image, Choice choice) {
   Wanted wanted;
   std::map<std::vector<std::byte>, size_t> requests;
   std::vector<bool> seen(plan.nodes.size());
   for (const resident::Record& record : image.records) {
     if (!resident::is_of_unit(record.kind) || seen[record.node]) continue;
     seen[record.node] = true;
+    if (choice == Choice::repaying && !repays(plan, plan.nodes[record.node])) continue;
     const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
     Separated node = separated({at, reinterpret_cast<const device::Node*>(at)->bytes});
     const auto [found, is_new] = requests.emplace(node.record, wanted.requests.size());

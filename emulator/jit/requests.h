@@ -28,7 +28,11 @@ struct Wanted {
   std::vector<uint32_t> first;                 // of each request, the first node that has it
   std::vector<Use> uses;
 };
-Wanted wanted_of(const plan::Plan& plan, const resident::Image& image);
+// Which nodes: all, or those that repay the compiler its time where the units can execute the others.
+enum class Choice : uint8_t { all, repaying };
+Wanted wanted_of(const plan::Plan& plan, const resident::Image& image, Choice choice = Choice::all);
+// repaying, unless the environment has TREK_JIT_ALL: tests compile everything.
+Choice host_choice();
 
 // The code of a module, to be shown: of each request the line that `place` gives for its first node.
 struct Listing {

@@ -1,10 +1,14 @@
 // This computer as a machine: a thread for each processor, with a block of one thread.
-#include <atomic>
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "emulator/loading.h"
 #include "emulator/resident/host_code.h"
@@ -17,8 +21,14 @@ namespace {
 using driver::Result;
 using driver::Status;
 
-// How often a processor looks at a counter before it sleeps between looks.
-constexpr int kPatience = 2000;
+// A page that the system may give for so many bytes: a product goes through panels and tensors in strides of many
+// pages, and there are few entries for the small ones.
+constexpr uint64_t kLarge = uint64_t{2} * 1024 * 1024;
+// How often a processor looks at a counter before it lets others have the core between looks, and before it sleeps.
+constexpr int kPatience = 400;
+constexpr int kLongPatience = 2000;
+constexpr auto kShortRest = std::chrono::microseconds(20);
+constexpr auto kLongRest = std::chrono::microseconds(500);
 
 // What the controller, the waiter and the compute warps of a block do, one after the other.
 class Processor {
@@ -80,9 +90,10 @@ class Processor {
         __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
         note(state, Doing::waiting);
         if (must_leave(launch_, walker_.moment(record))) return false;
-        // Whoever waits long leaves the core to others.
         if (looks < kPatience)
           pause();
+        else if (looks < kLongPatience)
+          std::this_thread::yield();
         else
           std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
@@ -160,9 +171,12 @@ class Host : public Machine {
   Result<uint64_t> free_memory() const override { return available_memory(); }
   Result<Memory> allocate(uint64_t bytes) const override {
     if (bytes == 0) return Memory{};
-    void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    const uint64_t page = bytes >= kLarge ? kLarge : 256;
+    const uint64_t whole = (bytes + page - 1) / page * page;
+    void* data = std::aligned_alloc(page, whole);
     if (data == nullptr)
       return driver::Error{"allocating memory", "", "there is not so much of it"};
+    if (page == kLarge) ::madvise(data, whole, MADV_HUGEPAGE);
     std::shared_ptr<void> owner(data, std::free);
     return Memory{reinterpret_cast<uint64_t>(data),
                   bytes,
@@ -210,14 +224,24 @@ class Host : public Machine {
     for (uint32_t p = 0; p < launch.processors; ++p)
       threads_.emplace_back([this, launch, code, p] {
         Processor(launch, p, code.get(), reinterpret_cast<std::byte*>(scratch_[p].address)).run();
-        --running_;
+        const std::lock_guard lock(mutex_);
+        if (--running_ == 0) ended_.notify_one();
       });
     return driver::Done{};
   }
   Result<bool> is_done() const override {
-    if (running_ != 0) return false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (running_ != 0) return false;
+    }
     join();
     return true;
+  }
+  // The launch wants all cores: a host that looked all the time would take one of them.
+  void rest(std::chrono::nanoseconds idle) const override {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(idle / 4, kShortRest, kLongRest),
+                    [this] { return running_ == 0; });
   }
   // A word at a time, since the processors write while it is read.
   Status peek(uint64_t address, std::span<std::byte> to) const override {
@@ -243,7 +267,9 @@ class Host : public Machine {
   std::shared_ptr<const HostCompiler> compiler_;
   mutable std::vector<Memory> scratch_;  // of a processor
   mutable std::vector<std::thread> threads_;
-  mutable std::atomic<int> running_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable ended_;
+  mutable int running_ = 0;  // threads of the launch, under mutex_
 };
 
 }  // namespace

@@ -53,6 +53,11 @@ constexpr int64_t kPointwiseTile = 1024;
 
 }  // namespace
 
+void Machine::rest(std::chrono::nanoseconds idle) const {
+  if (idle > std::chrono::milliseconds(1))
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
 plan::Device plan_device(const Machine& machine, uint64_t memory) {
   plan::Device device;
   device.name = machine.name();
@@ -226,8 +231,7 @@ Status Executable::serve(const RunOptions& options, std::string& dump, bool& sto
     if (*done) break;
     const auto now = Clock::now();
     if (any) idle_since = last_move = now;
-    if (now - idle_since > std::chrono::milliseconds(1))
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    machine_->rest(now - idle_since);
     if (now - last_look < kLook) continue;
     last_look = now;
     auto seen = states();

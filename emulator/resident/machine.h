@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -76,6 +77,9 @@ class Machine {
   virtual driver::Status start(const Launch& launch,
                                std::shared_ptr<const MachineCode> code) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
+  // Lets some time pass while a launch runs in which the host has had nothing to do for so long; ends with the launch
+  // where it can.
+  virtual void rest(std::chrono::nanoseconds idle) const;
   // While a launch runs: reads what it writes, and writes a word that it reads.
   virtual driver::Status peek(uint64_t address, std::span<std::byte> to) const = 0;
   virtual driver::Status poke(uint64_t address, uint64_t value) const = 0;

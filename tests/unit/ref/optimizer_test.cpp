@@ -1,6 +1,7 @@
 // Optimizers: one step by hand, in numbers that are exact; and what is in place stays in place.
 #include <cmath>
 
+#include "isa/semantics/optimizer_sparing.h"
 #include "isa/semantics/power.h"
 #include "tests/unit/ref/fixture.h"
 
@@ -26,6 +27,42 @@ TEST_CASE("sgd and its momentum step along the decayed gradient") {
   CHECK(f.read_reals(w) == std::vector<double>{3, -8});     // g + w/4 = 2, 0
   CHECK(f.read_reals(v) == std::vector<double>{2, 3});      // v/2 + g
   CHECK(f.read_reals(u) == std::vector<double>{3, -9.75});  // v/2 + g again: 2, 3.5
+}
+
+TEST_CASE("the momentum step that spares subnormal numbers has the same bits") {
+  using semantics::from_bits;
+  using semantics::to_bits;
+  std::vector<float> numbers;  // of all magnitudes, both signs
+  uint32_t state = 1;
+  const auto random = [&state] { return state = state * 1664525U + 1013904223U; };
+  for (const uint32_t edge : {0U, 1U, 2U, 5U, 0x7F'FFFFU, 0x80'0000U, 0x80'0001U, 0x1F80'0000U,
+                              0x3F80'0000U, 0x7F7F'FFFFU, 0x7F80'0000U, 0x7FC0'0000U})
+    for (const uint32_t sign : {0U, 0x8000'0000U}) numbers.push_back(from_bits<float>(edge | sign));
+  for (int i = 0; i < 6; ++i) {
+    numbers.push_back(from_bits<float>(random() & 0x807F'FFFFU));  // subnormal
+    numbers.push_back(from_bits<float>((random() & 0x807F'FFFFU) | 0x1F00'0000U));
+    numbers.push_back(from_bits<float>(random()));
+  }
+  const auto same = [](float a, float b) {
+    return to_bits(a) == to_bits(b) || (std::isnan(a) && std::isnan(b));
+  };
+  int64_t wrong = 0;
+  for (const float momentum : {0.9F, -0.9F, 0.5F, 1.0F, 0.0F, 2.0F, 1e-30F, 1e-39F, INFINITY})
+    for (const float lr : {0.1F, -3.0F, 0.0F, 1e-40F, 1e20F, INFINITY})
+      for (const float decay : {0.0F, 0.01F})
+        for (const bool nesterov : {false, true}) {
+          const semantics::MomentumParameters<float> p = {lr, momentum, decay, nesterov};
+          for (const float w : numbers)
+            for (const float v : numbers)
+              for (const float g : numbers) {
+                float plain = v;
+                float spared = v;
+                const float a = semantics::sgd_momentum(p, w, plain, g);
+                const float b = semantics::sgd_momentum_sparing(p, w, spared, g);
+                if (!same(a, b) || !same(plain, spared)) ++wrong;
+              }
+        }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("adam and adamw take bias-corrected steps") {
