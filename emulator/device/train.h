@@ -145,8 +145,9 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       auto* vs = reinterpret_cast<Fours*>(task.memory(v_of));
       const auto* gs = reinterpret_cast<const Fours*>(task.memory(g_of));
       const int64_t end = (first + count) / 4;
+      const int64_t threads = task.threads();
       TREK_ROLLED
-      for (int64_t i = first / 4 + task.thread(); i < end; i += kTurns * task.threads()) {
+      for (int64_t i = first / 4 + task.thread(); i < end; i += kTurns * threads) {
         // All that a thread wants is on its way before it begins.
         Fours w[kTurns]{};
         Fours m[kTurns]{};
@@ -154,7 +155,7 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
         Fours g[kTurns]{};
         TREK_UNROLLED
         for (int t = 0; t < kTurns; ++t) {
-          const int64_t at = i + t * task.threads();
+          const int64_t at = i + t * threads;
           if (at >= end) continue;
           w[t] = ws[at];
           g[t] = gs[at];
@@ -163,7 +164,7 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
         }
         TREK_UNROLLED
         for (int t = 0; t < kTurns; ++t) {
-          const int64_t at = i + t * task.threads();
+          const int64_t at = i + t * threads;
           if (at >= end) continue;
           TREK_UNROLLED
           for (int e = 0; e < 4; ++e)
