@@ -84,7 +84,7 @@ for program in chain_within mlp_step lstm; do
     # Each is compiled anew, but the last.
     [[ $what = again ]] || rm -rf "$TREK_CUBIN_CACHE"
     begin=$(date +%s%N)
-    quick 60 "$run" tests/bench/programs/$program.trek -D TRIPS=${trips[$program]} --engine $engine --digest --profile --quiet >"$out/$program-$what.txt" 2>&1 || fail "$program on $what"
+    quick 60 "$run" tests/bench/programs/$program.trek --set trips=${trips[$program]} --engine $engine --digest --profile --quiet >"$out/$program-$what.txt" 2>&1 || fail "$program on $what"
     fact[${program}_${what}_process_ms]=$((($(date +%s%N) - begin) / 1000000))
     grep '^@' "$out/$program-$what.txt" >"$out/$program-$what.digests"
     echo "$program $what: ${fact[${program}_${what}_process_ms]} ms"
