@@ -1,5 +1,6 @@
 // What is fused, what is not, and what is said about it.
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "emulator/plan/print.h"
 #include "tests/unit/plan/programs.h"
@@ -102,6 +103,19 @@ TEST_CASE("a step is not worked out again that takes long, or where one reader w
   CHECK(plan_of("%c = neg @s\n%q = mul %c, %c\n%v = mean %q, axis=1, keep\n@s = mul @x, 2.0\n"
                 "@y = mul %c, %v\n")
             .nodes.size() == 4);
+}
+
+TEST_CASE("a step is not worked out again before a reduction of long lines") {
+  const auto nodes = [](int columns) {
+    const isa::Module module =
+        assembled(fmt::format(".input @x f32[2,{0}]\n.output @y f32[2,{0}]\n.func main() {{\n"
+                              "%m = mean @x, axis=1, keep\n%c = sub @x, %m\n%q = mul %c, %c\n"
+                              "%v = mean %q, axis=1, keep\n@y = mul %c, %v\n}}\n",
+                              columns));
+    return linked(module, small_device(3)).nodes.size();
+  };
+  CHECK(nodes(1024) == 3);
+  CHECK(nodes(1025) == 4);
 }
 
 TEST_CASE("a producer does not move past a write to what it reads") {
