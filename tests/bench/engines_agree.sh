@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# engines_agree.sh PROGRAM TRIPS [NAME=VALUE]...: whether a program leaves the same bits on ref and on the resident
+# engines_agree.sh PROGRAM [TRIPS [NAME=VALUE]...]: whether a program leaves the same bits on ref and on the resident
 # emulator's host, after so many trips and with these constants; and with the JIT and on a GPU, where they are.
 set -euo pipefail
 program=$1
-options=(--set "trips=$2" --quiet --digest)
-shift 2
-for define in "$@"; do options+=(-D "$define"); done
+options=(--quiet --digest)
+if (($# > 1)); then options+=(--set "trips=$2"); fi
+for define in "${@:3}"; do options+=(-D "$define"); done
 digest() { "${TREK_BIN:?}/trek-run" "$program" --engine "$1" "${options[@]}"; }
 
 expected=$(digest ref)
