@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,6 +43,10 @@ int64_t work_of(const plan::Node& node) {
          static_cast<int64_t>(std::max<size_t>(1, node.prologue.size() + node.chain.size()));
 }
 
+std::string_view text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 bool repays(const plan::Plan& plan, const plan::Node& node) {
   return work_of(node) > (in_loop(plan, node) ? kLeastInLoop : kLeastOnce);
 }
@@ -54,7 +59,7 @@ Choice host_choice() {
 
 Wanted wanted_of(const plan::Plan& plan, const resident::Image& image, Choice choice) {
   Wanted wanted;
-  std::map<std::vector<std::byte>, size_t> requests;
+  std::map<std::string_view, size_t> requests;  // by records of `wanted`
   std::vector<bool> seen(plan.nodes.size());
   for (const resident::Record& record : image.records) {
     if (!resident::is_of_unit(record.kind) || seen[record.node]) continue;
@@ -62,10 +67,12 @@ Wanted wanted_of(const plan::Plan& plan, const resident::Image& image, Choice ch
     if (choice == Choice::repaying && !repays(plan, plan.nodes[record.node])) continue;
     const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
     Separated node = separated({at, reinterpret_cast<const device::Node*>(at)->bytes});
-    const auto [found, is_new] = requests.emplace(node.record, wanted.requests.size());
-    if (is_new) {
+    auto found = requests.find(text_of(node.record));
+    if (found == requests.end()) {
       Request request;
-      request.record = wanted.records.emplace_back(std::move(node.record));
+      const auto& record_bytes = wanted.records.emplace_back(std::move(node.record));
+      found = requests.emplace(text_of(record_bytes), wanted.requests.size()).first;
+      request.record = record_bytes;
       request.name =
           fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
       wanted.requests.push_back(std::move(request));
