@@ -14,11 +14,12 @@ using isa::DType;
 namespace {
 
 // Texts that stand on one line wherever they are put: no line end, no comment, no byte that only looks
-// like a blank.
+// like a blank, no byte order mark, which only begins a source.
 bool is_one_line(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return c != ';' && static_cast<unsigned char>(c) >= ' ' && c != 0x7F;
-  });
+  return !text.empty() && !text.starts_with("\xEF\xBB\xBF") &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return c != ';' && static_cast<unsigned char>(c) >= ' ' && c != 0x7F;
+         });
 }
 
 }  // namespace
