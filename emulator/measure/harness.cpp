@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "emulator/measure/philox.h"
 
@@ -29,6 +30,7 @@ Result<std::vector<Series>> measure_interleaved(std::span<const Contender> conte
   const Clock::time_point begin = Clock::now();
   for (int round = -rounds.warmup; round < rounds.count; ++round) {
     for (const size_t which : order_of(contenders.size(), round)) {
+      if (rounds.rest > 0) std::this_thread::sleep_for(std::chrono::duration<double>(rounds.rest));
       const Result<double> seconds = contenders[which].sample();
       if (!seconds) return seconds.error();
       if (round >= 0) all[which].seconds.push_back(*seconds);

@@ -31,6 +31,9 @@ struct Rounds {
   int count = 30;
   // Stops after the round in which this much time has passed, but not before kLeastRounds.
   double seconds = 60;
+  // Nothing is done for so many seconds before each sample: the threads of libraries look for more work for some
+  // milliseconds after the last (OpenMP's, OpenBLAS's), on processors that the next contender wants.
+  double rest = 0;
 };
 inline constexpr int kLeastRounds = 5;
 

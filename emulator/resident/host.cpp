@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "emulator/loading.h"
@@ -29,6 +30,24 @@ constexpr int kPatience = 400;
 constexpr int kLongPatience = 2000;
 constexpr auto kShortRest = std::chrono::microseconds(20);
 constexpr auto kLongRest = std::chrono::microseconds(500);
+
+// Puts this thread on a core of its own to begin with, from where the system may move it. Threads that are made one
+// after the other by one that then sleeps often begin on one core, and a system that sees the sleeper wake again and
+// again does not part them for milliseconds.
+void begin_on_core(uint32_t number) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  auto before = static_cast<int>(number % static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed))));
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || before-- > 0) continue;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    if (::sched_setaffinity(0, sizeof own, &own) == 0)
+      ::sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
+}
 
 // What the controller, the waiter and the compute warps of a block do, one after the other.
 class Processor {
@@ -223,6 +242,7 @@ class Host : public Machine {
     running_ = static_cast<int>(launch.processors);
     for (uint32_t p = 0; p < launch.processors; ++p)
       threads_.emplace_back([this, launch, code, p] {
+        begin_on_core(p);
         Processor(launch, p, code.get(), reinterpret_cast<std::byte*>(scratch_[p].address)).run();
         const std::lock_guard lock(mutex_);
         if (--running_ == 0) ended_.notify_one();

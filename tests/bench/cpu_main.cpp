@@ -45,6 +45,7 @@ int run(int argc, const char* const* argv) {
   Options options;
   options.rounds.count = 15;
   options.rounds.seconds = 120;
+  options.rounds.rest = 0.06;
   options.tools = TREK_TOOLS;
   std::vector<std::string> names;
   std::string json;
