@@ -101,9 +101,10 @@ class PlanCompiler : public resident::GpuCompiler {
 
 class GpuJitEngine : public Engine {
  public:
-  GpuJitEngine(const GpuTarget& target, resident::Executing executing, resident::Moving moving)
-      : target_(target), executing_(executing), moving_(std::move(moving)) {}
-  std::string_view name() const override { return engine_name(executing_); }
+  GpuJitEngine(const GpuTarget& target, resident::Executing executing, resident::Moving moving,
+               resident::Launching launching)
+      : target_(target), executing_(executing), moving_(std::move(moving)), launching_(launching) {}
+  std::string_view name() const override { return engine_name(executing_, launching_); }
   std::string description() const override { return target_.description; }
   bool is_busy() const override {
     return moving_.background != nullptr && moving_.background->is_busy();
@@ -123,7 +124,8 @@ class GpuJitEngine : public Engine {
       if (!machine) return does_not_run(machine.error().text());
       machine_ = machine.take();
     }
-    return resident::load_program(machine_, module, options, std::move(phases), moving_);
+    return resident::load_program(machine_, module, options, std::move(phases), moving_,
+                                  launching_);
   }
 
  private:
@@ -134,6 +136,7 @@ class GpuJitEngine : public Engine {
   GpuTarget target_;
   resident::Executing executing_;
   resident::Moving moving_;
+  resident::Launching launching_;
   std::shared_ptr<const resident::Machine> machine_;
 };
 
@@ -247,8 +250,8 @@ GpuTarget gpu_target() {
 }
 
 std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target, resident::Executing executing,
-                                        resident::Moving moving) {
-  return std::make_unique<GpuJitEngine>(target, executing, std::move(moving));
+                                        resident::Moving moving, resident::Launching launching) {
+  return std::make_unique<GpuJitEngine>(target, executing, std::move(moving), launching);
 }
 
 isa::Result<std::string> print_gpu_code(
