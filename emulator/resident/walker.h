@@ -103,6 +103,7 @@ class Walker {
     end_node_ = node;
     return false;
   }
+  TREK_RESIDENT void show_progress(const Record& record) const;
   TREK_RESIDENT void give_credit();
 
   const Launch& launch_;
@@ -115,7 +116,9 @@ class Walker {
   uint64_t back_edges_ = 0;    // met
   uint64_t instructions_ = 0;  // of the trips that began
   uint64_t credit_ = 0;
-  uint64_t last_edge_ = 0;  // of the giver: when, in ns
+  uint64_t last_look_ = 0;  // of the giver at the clock, in ns
+  uint64_t looked_ = 0;     // the back-edge where that was
+  uint64_t look_ = 0;       // the one where it looks again
   Ending ending_ = Ending::running;
   uint32_t end_node_ = 0;
 };
@@ -188,21 +191,27 @@ TREK_RESIDENT void Walker<Records>::enter(const Record& record) {
 
 template <typename Records>
 TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
-  RegionState& region = regions_[record.region];
   const bool endless = record.entering == Entering::always;
-  const uint64_t done = region.trip + 1;
-  if (processor_ == launch_.giver && record.level >= 0) {
-    LoopProgress& progress = launch_.mailbox->progress[record.level];
-    store_relaxed_system(&progress.trips, endless ? 0 : region.trips);
-    store_relaxed_system(&progress.done, done);
-  }
-  if (!endless && done >= region.trips) {
+  const RegionState& region = regions_[record.region];
+  if (!endless && region.trip + 1 >= region.trips) {
+    if (processor_ == launch_.giver) show_progress(record);
+    look_ = 0;
     ++at_;
     return true;
   }
   if (!may_go_on(record)) return false;
   go_round(record);
   return true;
+}
+
+// Tells the host how many trips of the loop are done whose end `record` is.
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::show_progress(const Record& record) const {
+  if (record.level < 0) return;
+  const RegionState& region = regions_[record.region];
+  LoopProgress& progress = launch_.mailbox->progress[record.level];
+  store_relaxed_system(&progress.trips, record.entering == Entering::always ? 0 : region.trips);
+  store_relaxed_system(&progress.done, region.trip + 1);
 }
 
 // The next trip of the loop whose end `record` is.
@@ -241,8 +250,13 @@ template <typename Records>
 TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
-  if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
-  if (processor_ == launch_.giver) give_credit();
+  const bool limited = launch_.limit != 0 && instructions_ >= launch_.limit;
+  if (processor_ == launch_.giver &&
+      (limited || back_edges_ >= look_ || back_edges_ > credit_ >> 1)) {
+    show_progress(record);
+    give_credit();
+  }
+  if (limited) return end(Ending::limit, record.node);
   for (uint32_t spins = 0; back_edges_ > credit_ >> 1; ++spins) {
     if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);
     credit_ = load_relaxed(&launch_.control->credit);
@@ -258,14 +272,21 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
 
 // Credit runs some 64 back-edges ahead where trips are short, and two where one takes a millisecond, so
 // that nobody waits for it and a stop is obeyed soon. The giver is one that has tasks in the loops (Image::giver): who
-// has none would be through them, and have given all credit, before anything is executed.
+// has none would be through them, and have given all credit, before anything is executed. A clock, the host's memory and
+// a release take longer than a short trip's task, so it looks at every sixteenth back-edge of such trips, and at the
+// first behind a loop's end.
 template <typename Records>
 TREK_RESIDENT void Walker<Records>::give_credit() {
   constexpr uint64_t kSlow = 1'000'000;
-  if ((credit_ & 1) != 0) return;
+  constexpr uint64_t kSeldom = 16;
   const uint64_t now = nanoseconds();
-  const uint64_t ahead = now - last_edge_ > kSlow ? 2 : 64;
-  last_edge_ = now;
+  const uint64_t took = now - last_look_;
+  const uint64_t edges = back_edges_ - looked_;
+  last_look_ = now;
+  looked_ = back_edges_;
+  look_ = back_edges_ + (took * kSeldom <= kSlow * edges ? kSeldom : 1);
+  if ((credit_ & 1) != 0) return;
+  const uint64_t ahead = took > kSlow * edges ? 2 : 64;
   const uint64_t given = credit_ >> 1;
   if (back_edges_ + ahead / 2 <= given) return;
   const uint64_t stop = load_acquire_system(&launch_.mailbox->stop);
