@@ -6,11 +6,9 @@
 #ifdef TREK_SPECIALISED
 // The code of a plan's nodes (emulator/jit), by the number of a function, which records of tasks have as their weight:
 // as device::execute() for a node. In the place of its descriptor there are its addresses.
-extern "C" __attribute__((device)) void trek_execute_node(uint32_t function, std::byte* arena,
-                                                          const uint32_t* addresses, uint64_t seed,
-                                                          const int64_t* counters, int64_t first,
-                                                          int64_t count,
-                                                          trek::device::Fault* fault);
+extern "C" __attribute__((device)) void trek_execute_node(
+    uint32_t function, std::byte* arena, const uint32_t* addresses, uint64_t seed,
+    const int64_t* counters, int64_t first, int64_t count, trek::device::Fault* fault);
 #endif
 
 namespace trek::resident {
@@ -145,6 +143,7 @@ class Controller {
   // walker_ lives in lane 0, but for the regions: what it has counted, only lane 0 knows. The lanes share what
   // there is to work out.
   TREK_RESIDENT void name(Slot& slot, uint32_t place) {
+    warp_sync();  // with what lane 0 has fetched, and written of regions
     const Record& record = shared_.window.record[place % kWindow];
     const uint32_t waits = record.waits;
     const uint32_t lines = record.descriptor_size;
@@ -172,7 +171,7 @@ class Controller {
 
   // The waits that the slot has no room for.
   TREK_RESIDENT void await_others(Slot& slot, const Record& record) {
-    warp_sync();
+    warp_sync();  // `leaves` is clear
     const uint64_t moment = from_lane_0(walker_.moment(record));
     for (uint32_t i = kSlotWaits + lane_; i < record.waits; i += 32) {
       const Wait wait = walker_.wait_of(record, i);
