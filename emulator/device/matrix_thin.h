@@ -339,18 +339,11 @@ TREK_TILE bool is_operand(const TailStep& step) {
 TREK_TILE int64_t beside_of(const TailStep& step, const Output& output) {
   return step.second == TailStep::row ? output.column : output.element;
 }
-// Calls act(number, step) for every step of the tail. In code that is made for one node they stand one by one: what a
-// step is would be looked up in memory else, and all that there are be code.
+// Calls act(number, step) for every step of the tail.
 template <class Act>
 TREK_TILE void each_step(const Work& work, Act act) {
-#ifdef TREK_SPECIALISED
-  TREK_UNROLLED
-  for (uint32_t s = 0; s < kMaxTail; ++s)
-    if (s < work.matrix().tail_steps) act(s, work.matrix().tail[s]);
-#else
-  TREK_ROLLED
-  for (uint32_t s = 0; s < work.matrix().tail_steps; ++s) act(s, work.matrix().tail[s]);
-#endif
+  each_row<kMaxTail>(work.matrix().tail_steps,
+                     [&](uint32_t s) TREK_TILE_LAMBDA { act(s, work.matrix().tail[s]); });
 }
 // Asks for all that the tail has beside a sum. Copies are of no group yet.
 TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
