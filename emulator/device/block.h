@@ -53,6 +53,20 @@
 
 namespace trek::device {
 
+// Calls act(i) for i = 0 ... n - 1, n at most kMost, of a table of the node. In code that is made for one node the turns
+// stand one by one: what is read by a number that changes is read from memory, and is not known.
+template <uint32_t kMost, class Act>
+TREK_TILE void each_row(uint32_t n, Act act) {
+#ifdef TREK_SPECIALISED
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kMost; ++i)
+    if (i < n) act(i);
+#else
+  TREK_ROLLED
+  for (uint32_t i = 0; i < n; ++i) act(i);
+#endif
+}
+
 #ifdef __CUDA__
 // The address that instructions on shared memory take.
 TREK_ON_DEVICE static inline __attribute__((always_inline)) uint32_t shared_address(const void* p) {

@@ -7,12 +7,12 @@ namespace trek::device {
 
 // index ÷ the axis's size; index is not negative.
 TREK_UNIT_CALL int64_t divided_slowly(int64_t index, int64_t size) { return index / size; }
-TREK_UNIT int64_t divided_by_magic(const Axis& axis, int64_t index) {
-  return static_cast<int64_t>(static_cast<uint64_t>(index) * axis.magic >> axis.shift);
-}
 TREK_UNIT int64_t divided(const Axis& axis, int64_t index) {
   if (axis.magic == 0) return divided_slowly(index, axis.size);
-  return divided_by_magic(axis, index);
+  return static_cast<int64_t>(static_cast<uint64_t>(index) * axis.magic >> axis.shift);
+}
+TREK_UNIT uint32_t divided_by_magic(const Axis& axis, uint32_t index) {
+  return static_cast<uint32_t>(uint64_t{index} * axis.magic >> axis.shift);
 }
 
 // The place of `index` under a map of the node. place_of() is the same as a call: for where registers
@@ -37,18 +37,20 @@ TREK_UNIT_CALL int64_t place_of(const Node& node, Map map, int64_t index) {
   return place_here(node, map, index);
 }
 
-// The same of axes that have a magic, but for the outermost.
+// The same of axes that have a magic, but for the outermost: where there are two or more, indices have 31 bits.
 TREK_UNIT int64_t place_by_magic(const Node& node, Map map, int64_t index) {
   const Axis* axes = node.axis(map.first);
+  if (map.count == 1) return index * axes[0].stride;
+  auto left = static_cast<uint32_t>(index);
   int64_t place = 0;
   TREK_ROLLED
   for (int i = map.count - 1; i > 0; --i) {
     const Axis axis = axes[i];
-    const int64_t above = divided_by_magic(axis, index);
-    place += (index - above * axis.size) * axis.stride;
-    index = above;
+    const uint32_t above = divided_by_magic(axis, left);
+    place += static_cast<int64_t>(left - above * static_cast<uint32_t>(axis.size)) * axis.stride;
+    left = above;
   }
-  return place + index * axes[0].stride;
+  return place + int64_t{left} * axes[0].stride;
 }
 
 // The elements of a tensor that a unit works on together, numbered by position: a range, or the rectangle

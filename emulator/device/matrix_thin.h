@@ -339,12 +339,16 @@ TREK_TILE bool is_operand(const TailStep& step) {
 TREK_TILE int64_t beside_of(const TailStep& step, const Output& output) {
   return step.second == TailStep::row ? output.column : output.element;
 }
+// Calls act(number, step) for every step of the tail.
+template <class Act>
+TREK_TILE void each_step(const Work& work, Act act) {
+  each_row<kMaxTail>(work.matrix().tail_steps,
+                     [&](uint32_t s) TREK_TILE_LAMBDA { act(s, work.matrix().tail[s]); });
+}
 // Asks for all that the tail has beside a sum. Copies are of no group yet.
 TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
-  TREK_ROLLED
-  for (uint32_t s = 0; s < work.matrix().tail_steps; ++s) {
-    const TailStep step = work.matrix().tail[s];
-    if (!is_operand(step)) continue;
+  each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
+    if (!is_operand(step)) return;
     const Operand& from = work.node.operand(step.index);
     const auto type = static_cast<DType>(from.dtype);
     const std::byte* at = work.memory(from);
@@ -353,16 +357,14 @@ TREK_TILE void load_tail(const Task& task, const Work& work, const Output& outpu
       copy<4>(task, beside_at(task, s), at + 4 * place);
     else
       *task.shared<Aliased<uint32_t>>(beside_at(task, s)) = load32(at, type, place);
-  }
+  });
 }
 TREK_TILE uint32_t load_one(const Work& work, const Operand& from, int64_t place) {
   return load32(work.memory(from), static_cast<DType>(from.dtype), place);
 }
 TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& output, float value) {
   const bool loaded = is_alone(task, work);
-  TREK_ROLLED
-  for (uint32_t s = 0; s < work.matrix().tail_steps; ++s) {
-    const TailStep step = work.matrix().tail[s];
+  each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
     float beside = 0;
     if (step.second == TailStep::scalar)
       beside = as_float(static_cast<uint64_t>(work.node.scalar(step.index).value));
@@ -391,8 +393,18 @@ TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& out
         break;
     }
     value = rounded(static_cast<DType>(step.to), value);
-  }
+  });
   return value;
+}
+
+// How many columns a tile has from `column` on. Where code is made for one node and all tiles are as wide, that is known.
+TREK_TILE uint32_t columns_from(const Matrix& of, int64_t column) {
+  int64_t columns = of.tile_columns;
+#ifdef TREK_SPECIALISED
+  if (of.n % of.tile_columns != 0)
+#endif
+    columns = of.n - column < columns ? of.n - column : columns;
+  return static_cast<uint32_t>(columns);
 }
 
 // Adds the blocks of a part, in ascending order.
@@ -483,15 +495,14 @@ TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t ti
   const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
   const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
   const int64_t column = (tile - batch * of.across) * of.tile_columns;
-  thin::Work work = {
-      task,
-      node,
-      arena,
-      nullptr,
-      nullptr,
-      batch * of.m * of.n + column,
-      static_cast<uint32_t>(column),
-      static_cast<uint32_t>(of.n - column < of.tile_columns ? of.n - column : of.tile_columns)};
+  thin::Work work = {task,
+                     node,
+                     arena,
+                     nullptr,
+                     nullptr,
+                     batch * of.m * of.n + column,
+                     static_cast<uint32_t>(column),
+                     thin::columns_from(of, column)};
   work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
   work.right =
       work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;

@@ -43,11 +43,11 @@ struct __attribute__((may_alias, aligned(16))) Piece {
 TREK_UNIT int64_t begin_of_box(const Task& task) {
   const Node& node = task.node();
   int64_t place = 0;
-  for (uint32_t i = 0; i < node.move.rank; ++i) {
+  each_row<kMaxAxes>(node.move.rank, [&](uint32_t i) TREK_TILE_LAMBDA {
     const auto at = static_cast<int64_t>(task.attribute(i));
     if (at < 0 || at > node.number(node.move.rank + i)) task.fail(-1);
     place += at * node.number(i);
-  }
+  });
   return place;
 }
 

@@ -10,6 +10,7 @@
 // (scalar registers, loop counters, params) is named by Scalar and read when a task begins.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "emulator/device/block.h"
@@ -404,9 +405,9 @@ struct alignas(16) Node {
   uint32_t numbers;
   int64_t whole;          // elements or lines of all, where the node is one task
   int64_t scratch;        // offset in the arena of Described::scratch_bytes; the engine sets it
-  int64_t scratch_bytes;  // of one task
   Program fetch[2];       // elements of operands 0 and 1 as `compute`
   Program deliver[2];     // from a main value to the result's element
+  int64_t scratch_bytes;  // of one task
   union {
     Lines lines;
     Matrix matrix;
@@ -443,5 +444,6 @@ static_assert(sizeof(Thin) == 40);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);
+static_assert(offsetof(Node, fetch) % 16 == 0);  // quick.h reads tables of 16 bytes a row at once
 
 }  // namespace trek::device

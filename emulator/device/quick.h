@@ -17,11 +17,29 @@ namespace quick_detail {
 
 using program_detail::Four;
 
+// A row of 16 bytes of a descriptor, read at once: loads that wait for one another are most of a quick task.
+template <typename T>
+TREK_UNIT T row_of(const T* at) {
+  static_assert(sizeof(T) == sizeof(Words));
+  return __builtin_bit_cast(T, *reinterpret_cast<const Words*>(at));
+}
+
+// What a quick program reads of its node, and the arena: worked out once for a task.
+struct Surroundings {
+  const Node* node;
+  const Operand* operands;
+  const Scalar* scalars;
+  std::byte* arena;
+};
+TREK_UNIT Surroundings surroundings(const Node& node, std::byte* arena) {
+  return {&node, &node.operand(0), &node.scalar(0), arena};
+}
+
 // Four elements from `element` on, or that element four times.
-TREK_UNIT Four load(const Node& node, const std::byte* arena, const Operand& from, int64_t element,
-                    bool four) {
+TREK_UNIT Four load(const Surroundings& around, const Operand& from, int64_t element, bool four) {
   const auto type = static_cast<DType>(from.dtype);
-  const std::byte* at = arena + from.offset + place_quick(node, from.map, element) * size_of(type);
+  const std::byte* at =
+      around.arena + from.offset + place_quick(*around.node, from.map, element) * size_of(type);
   if (four && from.map.kind != Map::one) return program_detail::load_in_line(at, type);
   const uint32_t one = program_detail::load_one(at, type);
   return {{one, one, one, one}};
@@ -38,14 +56,14 @@ TREK_UNIT void store(std::byte* at, DType type, const Four& values, bool four) {
 
 // The same to a slot of this thread's, where it is once copies have been waited for. What is copied as it lies takes no
 // register, so all that a program reads is on its way at once.
-TREK_UNIT void bring(const Task& task, const Node& node, const std::byte* arena, const Load& next,
-                     int64_t element, bool four) {
-  const Operand& from = node.operand(next.operand);
+TREK_UNIT void bring(const Task& task, const Surroundings& around, Load next, int64_t element,
+                     bool four) {
+  const Operand from = around.operands[next.operand];
   const auto type = static_cast<DType>(from.dtype);
   const uint32_t slot = program_detail::slot_at(task, next.slot);
-  if (size_of(type) != 4)
-    return program_detail::put(task, slot, load(node, arena, from, element, four));
-  const std::byte* at = arena + from.offset + place_quick(node, from.map, element) * 4;
+  if (size_of(type) != 4) return program_detail::put(task, slot, load(around, from, element, four));
+  const std::byte* at =
+      around.arena + from.offset + place_quick(*around.node, from.map, element) * 4;
   auto* to = task.shared<uint32_t>(slot);
   if (four && from.map.kind != Map::one) return copy_near<16>(to, at);
   for (uint32_t e = 0; e < (four ? 4 : 1); ++e) copy_near<4>(to + e, at);
@@ -56,30 +74,31 @@ TREK_UNIT uint32_t main_slot(const Task& task) {
   return program_detail::slot_at(task, kNarrowSlots);
 }
 
-TREK_UNIT Four value(const Task& task, const Node& node, const std::byte* arena, Source source) {
+TREK_UNIT Four value(const Task& task, const Surroundings& around, Source source) {
   if (source.kind == Source::slot)
     return program_detail::get(task, {program_detail::slot_at(task, source.index), false});
   if (source.kind == Source::main) return program_detail::get(task, {main_slot(task), false});
-  const Scalar& scalar = node.scalar(source.index);
-  const uint32_t one = scalar.kind == Scalar::constant
-                           ? static_cast<uint32_t>(scalar.value)
-                           : *reinterpret_cast<const Aliased<uint32_t>*>(arena + scalar.value);
+  const Scalar scalar = row_of(around.scalars + source.index);
+  const uint32_t one =
+      scalar.kind == Scalar::constant
+          ? static_cast<uint32_t>(scalar.value)
+          : *reinterpret_cast<const Aliased<uint32_t>*>(around.arena + scalar.value);
   return {{one, one, one, one}};
 }
 
 // Of four elements, or of one that is there four times; of one where steps need not be simple.
 template <bool kCalls>
-TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, const Step& of) {
+TREK_UNIT Four step(const Task& task, const Surroundings& around, const Step& of) {
   const auto opcode = static_cast<Opcode>(of.opcode);
   const auto from = static_cast<DType>(of.from);
   const auto to = static_cast<DType>(of.to);
-  const Four x = value(task, node, arena, of.inputs[0]);
-  const Four y = of.inputs[1].kind == Source::none ? x : value(task, node, arena, of.inputs[1]);
-  const Four z = of.inputs[2].kind == Source::none ? x : value(task, node, arena, of.inputs[2]);
+  const Four x = value(task, around, of.inputs[0]);
+  const Four y = of.inputs[1].kind == Source::none ? x : value(task, around, of.inputs[1]);
+  const Four z = of.inputs[2].kind == Source::none ? x : value(task, around, of.inputs[2]);
   if constexpr (kCalls) {
     if (!is_simple(opcode, from, to)) {
       const auto number = [&](Source source) {
-        return source.kind == Source::none ? 0 : value(task, node, arena, source).e[0];
+        return source.kind == Source::none ? 0 : value(task, around, source).e[0];
       };
       const auto bits = static_cast<uint32_t>(apply_real32(
           opcode, x.e[0], y.e[0], z.e[0], number(of.numbers[0]), number(of.numbers[1])));
@@ -94,12 +113,14 @@ TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, 
 // makes of them: of four elements from `element` on, or of one that is there four times. Where steps are called, or
 // operands do not lie in line, a thread takes one element after the other.
 template <bool kCalls, class Give>
-TREK_UNIT void each_element(const Task& task, const Node& node, const Program& program,
-                            int64_t first, int64_t count, const std::byte* arena, Give give) {
+TREK_UNIT void each_element(const Task& task, const Node& node, const Program& of_node,
+                            int64_t first, int64_t count, std::byte* arena, Give give) {
   using program_detail::put;
   using program_detail::slot_at;
-  const uint32_t steps = program.steps;
-  const uint32_t loads = program.loads;
+  const Program program = row_of(&of_node);
+  const Surroundings around = surroundings(node, arena);
+  const Load* loads = node.load(program.first_load);
+  const Step* steps = node.step(program.first_step);
   const auto end = static_cast<uint32_t>(count);  // of a tile: less than 2^32
   const bool aligned = !kCalls && program.flat != 0 && (first & 3) == 0;
   const uint32_t each = aligned ? 4 : 1;
@@ -108,18 +129,20 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& p
     for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) {
       const int64_t element = first + q;
       TREK_ROLLED
-      for (uint32_t l = 0; l < loads; ++l)
-        bring(task, node, arena, *node.load(program.first_load + l), element, four);
+      for (uint32_t l = 0; l < program.loads; ++l) bring(task, around, loads[l], element, four);
       commit_copies();
-      wait_for_copies(0);
-      const Step* at = node.step(program.first_step);
-      TREK_ROLLED
-      for (uint32_t s = 1; s < steps; ++s, ++at)
-        put(task, slot_at(task, at->slot), step<kCalls>(task, node, arena, *at));
       // The last step gives the result, but where there is none.
+      Step last = program.steps > 0 ? row_of(steps) : Step{};
+      wait_for_copies(0);
+      TREK_ROLLED
+      for (uint32_t s = 1; s < program.steps; ++s) {
+        const Step next = row_of(steps + s);
+        put(task, slot_at(task, last.slot), step<kCalls>(task, around, last));
+        last = next;
+      }
       give(element,
-           steps > 0 ? step<kCalls>(task, node, arena, *at)
-                     : value(task, node, arena, program.result),
+           program.steps > 0 ? step<kCalls>(task, around, last)
+                             : value(task, around, program.result),
            four);
     }
   }
@@ -132,11 +155,12 @@ template <bool kCalls>
 TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                          std::byte* arena) {
   using namespace quick_detail;  // NOLINT(google-build-using-namespace)
-  const Operand& to = node.result(0);
+  const Operand to = node.result(0);
   const auto type = static_cast<DType>(to.dtype);
+  std::byte* result = arena + to.offset;
   each_element<kCalls>(Task(block), node, node.deliver[0], first, count, arena,
                        [&](int64_t element, const Four& values, bool four) {
-                         store(arena + to.offset + element * size_of(type), type, values, four);
+                         store(result + element * size_of(type), type, values, four);
                        });
 }
 

@@ -17,6 +17,40 @@ TREK_UNIT int64_t place_quick(const Node& node, Map map, int64_t element) {
   return map.kind == Map::one ? 0 : place_by_magic(node, map, element);
 }
 
+// The places of `first` and of those that follow it `apart` from each other, all at once: their divisions need not wait
+// for one another.
+TREK_UNIT void places_quick(const Node& node, Map map, int64_t first, uint32_t apart,
+                            int64_t (&place)[kMovesAtOnce]) {
+  const auto each = [&](auto act) {
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kMovesAtOnce; ++i) act(i);
+  };
+  each([&](uint32_t i) { place[i] = first + i * apart; });
+  if (map.kind == Map::same) return;
+  const Axis* axes = node.axis(map.first);
+  if (map.kind == Map::one || map.count == 1) {
+    const int64_t stride = map.kind == Map::one ? 0 : axes[0].stride;
+    return each([&](uint32_t i) { place[i] *= stride; });
+  }
+  uint32_t left[kMovesAtOnce];
+  each([&](uint32_t i) {
+    left[i] = static_cast<uint32_t>(place[i]);
+    place[i] = 0;
+  });
+  TREK_ROLLED
+  for (int a = map.count - 1; a > 0; --a) {
+    const Axis axis = axes[a];
+    each([&](uint32_t i) {
+      const uint32_t above = divided_by_magic(axis, left[i]);
+      place[i] +=
+          static_cast<int64_t>(left[i] - above * static_cast<uint32_t>(axis.size)) * axis.stride;
+      left[i] = above;
+    });
+  }
+  const int64_t outermost = axes[0].stride;
+  each([&](uint32_t i) { place[i] += int64_t{left[i]} * outermost; });
+}
+
 // As units of T, of which `first` and `count` are numbers.
 template <typename T>
 TREK_UNIT void move_units(const Task& task, const Node& node, int64_t first, int64_t count,
@@ -28,19 +62,19 @@ TREK_UNIT void move_units(const Task& task, const Node& node, int64_t first, int
   const std::byte* from = arena + source.offset;
   std::byte* to = arena + target.offset;
   const auto end = static_cast<uint32_t>(count);
+  const uint32_t apart = task.threads();
   TREK_ROLLED
-  for (uint32_t p = task.thread(); p < end; p += kMovesAtOnce * task.threads()) {
+  for (uint32_t p = task.thread(); p < end; p += kMovesAtOnce * apart) {
     T x[kMovesAtOnce] = {};
+    int64_t place[kMovesAtOnce];
+    places_quick(node, from_map, first + p, apart, place);
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kMovesAtOnce; ++i) {
-      const uint32_t q = p + i * task.threads();
-      if (q < end) x[i] = read<T>(from, place_quick(node, from_map, first + q));
-    }
+    for (uint32_t i = 0; i < kMovesAtOnce; ++i)
+      if (p + i * apart < end) x[i] = read<T>(from, place[i]);
+    places_quick(node, to_map, first + p, apart, place);
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kMovesAtOnce; ++i) {
-      const uint32_t q = p + i * task.threads();
-      if (q < end) write(to, place_quick(node, to_map, first + q), x[i]);
-    }
+    for (uint32_t i = 0; i < kMovesAtOnce; ++i)
+      if (p + i * apart < end) write(to, place[i], x[i]);
   }
 }
 

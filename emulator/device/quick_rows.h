@@ -18,21 +18,23 @@ namespace quick_detail {
 // Gives the result of a row through the tail. One thread.
 TREK_UNIT void deliver_row(const Task& task, const Node& node, std::byte* arena, int64_t row,
                            float main) {
-  const Program& program = node.deliver[0];
+  const Program program = row_of(&node.deliver[0]);
+  const Surroundings around = surroundings(node, arena);
   const uint32_t bits = bits_of(main);
   program_detail::put(task, main_slot(task), {{bits, bits, bits, bits}});
   TREK_ROLLED
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Load next = *node.load(program.first_load + l);
     program_detail::put(task, program_detail::slot_at(task, next.slot),
-                        load(node, arena, node.operand(next.operand), row, false));
+                        load(around, around.operands[next.operand], row, false));
   }
-  Four result = value(task, node, arena, program.result);
+  Four result = value(task, around, program.result);
   const Step* at = node.step(program.first_step);
   TREK_ROLLED
-  for (uint32_t s = 0; s < program.steps; ++s, ++at) {
-    result = step<true>(task, node, arena, *at);
-    program_detail::put(task, program_detail::slot_at(task, at->slot), result);
+  for (uint32_t s = 0; s < program.steps; ++s) {
+    const Step next = row_of(at + s);
+    result = step<true>(task, around, next);
+    program_detail::put(task, program_detail::slot_at(task, next.slot), result);
   }
   const Operand& to = node.result(0);
   const auto type = static_cast<DType>(to.dtype);

@@ -211,7 +211,7 @@ namespace {
 
 template <typename T>
 uint32_t lay(std::vector<std::byte>& bytes, const std::vector<T>& table) {
-  const size_t at = (bytes.size() + 7) / 8 * 8;
+  const size_t at = (bytes.size() + 15) / 16 * 16;
   bytes.resize(at + table.size() * sizeof(T));
   if (!table.empty()) std::memcpy(bytes.data() + at, table.data(), table.size() * sizeof(T));
   return static_cast<uint32_t>(at);

@@ -108,11 +108,13 @@ void Tiler::note_pieces(const Node& node) {
   }
 }
 
-// One task for each processor: of more than a few chunks, several. Nodes of equal size are cut alike, whatever
-// runs beside them.
+// One task for each processor: of more than a few chunks, several; of half a chunk where chunks would be for a quarter to
+// half of them. Nodes of equal size are cut alike, whatever runs beside them.
 int64_t Tiler::chunk(int64_t elements) const {
   constexpr int64_t kMostChunks = 4;
   const Device& device = plan_.device;
+  const int64_t all = device.processors * device.chunk;
+  if (4 * elements > all && 2 * elements <= all) return device.chunk / 2;
   const auto chunks = [&](int64_t tasks) {  // of one of so many tasks
     const int64_t size = (elements + tasks - 1) / tasks;
     return (size + device.chunk - 1) / device.chunk;

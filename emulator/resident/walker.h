@@ -40,7 +40,12 @@ class Walker {
  public:
   TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions,
                        Records records)
-      : launch_(launch), regions_(regions), records_(records), processor_(processor) {}
+      : launch_(launch),
+        regions_(regions),
+        records_(records),
+        limit_(launch.limit != 0 ? launch.limit : UINT64_MAX),
+        processor_(processor),
+        gives_(processor == launch.giver) {}
   // Must have been called, by one thread, before anything else is.
   TREK_RESIDENT void begin() {
     if (launch_.walks != nullptr && launch_.walks[processor_].begun != 0) return go_on();
@@ -65,14 +70,15 @@ class Walker {
   TREK_RESIDENT uint64_t moment(const Record& record) const { return begun_ << 24 | record.node; }
 
   // Wait i of a record.
-  TREK_RESIDENT const Wait& wait_of(const Record& record, uint32_t i) const {
-    return i < kInlineWaits ? record.wait[i] : launch_.waits[record.more_waits + i - kInlineWaits];
+  TREK_RESIDENT Wait wait_of(const Record& record, uint32_t i) const {
+    if (i < kInlineWaits) return record.wait[i];
+    return launch_.waits[record.more_waits + i - kInlineWaits];
   }
   // What `wait` asks of its counter now; false where it asks nothing.
   TREK_RESIDENT bool target(const Record& record, const Wait& wait, uint32_t& value) const {
+    const uint32_t epoch = regions_[wait.region].epoch;
     if (wait.first_trip != 0 && record.loop != kNoRegion && regions_[record.loop].trip > 0)
       return false;
-    const uint32_t epoch = regions_[wait.region].epoch;
     if (epoch <= wait.delta) return false;
     value = wait.count * (epoch - wait.delta);
     return true;
@@ -95,7 +101,7 @@ class Walker {
   TREK_RESIDENT void enter(const Record& record);
   TREK_RESIDENT bool leave(const Record& record);
   TREK_RESIDENT bool may_go_on(const Record& record);
-  TREK_RESIDENT void go_round(const Record& record);
+  TREK_RESIDENT void begin_trip(const Record& record, uint64_t trip, uint32_t epoch);
   TREK_RESIDENT void go_on();
   TREK_RESIDENT void keep() const;
   TREK_RESIDENT bool end(Ending ending, uint32_t node) {
@@ -103,19 +109,24 @@ class Walker {
     end_node_ = node;
     return false;
   }
+  TREK_RESIDENT void show_progress(const Record& record) const;
   TREK_RESIDENT void give_credit();
 
   const Launch& launch_;
   RegionState* regions_;
   Records records_;
+  uint64_t limit_;  // of instructions
   uint32_t processor_;
+  bool gives_;  // credit
   uint32_t at_ = 0;
   uint64_t begun_ = 1;         // trips
   uint64_t decisions_ = 0;     // read
   uint64_t back_edges_ = 0;    // met
   uint64_t instructions_ = 0;  // of the trips that began
   uint64_t credit_ = 0;
-  uint64_t last_edge_ = 0;  // of the giver: when, in ns
+  uint64_t last_look_ = 0;  // of the giver at the clock, in ns
+  uint64_t looked_ = 0;     // the back-edge where that was
+  uint64_t look_ = 0;       // the one where it looks again
   Ending ending_ = Ending::running;
   uint32_t end_node_ = 0;
 };
@@ -179,41 +190,48 @@ TREK_RESIDENT void Walker<Records>::enter(const Record& record) {
     at_ = record.jump.to;
     return;
   }
-  region.trip = 0;
-  ++region.epoch;
-  ++begun_;
-  instructions_ += record.weight;
+  begin_trip(record, 0, region.epoch + 1);
   ++at_;
 }
 
+// What is read of the record and the region is read at once: a trip has one task or a few, and a controller that waits
+// for one word after the other is slower than they are.
 template <typename Records>
 TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
-  RegionState& region = regions_[record.region];
   const bool endless = record.entering == Entering::always;
-  const uint64_t done = region.trip + 1;
-  if (processor_ == launch_.giver && record.level >= 0) {
-    LoopProgress& progress = launch_.mailbox->progress[record.level];
-    store_relaxed_system(&progress.trips, endless ? 0 : region.trips);
-    store_relaxed_system(&progress.done, done);
-  }
-  if (!endless && done >= region.trips) {
+  const uint32_t first = record.jump.to;
+  const RegionState region = regions_[record.region];
+  if (!endless && region.trip + 1 >= region.trips) {
+    if (gives_) show_progress(record);
+    look_ = 0;
     ++at_;
     return true;
   }
   if (!may_go_on(record)) return false;
-  go_round(record);
+  begin_trip(record, region.trip + 1, region.epoch + 1);
+  at_ = first;
   return true;
 }
 
-// The next trip of the loop whose end `record` is.
+// Tells the host how many trips of the loop are done whose end `record` is.
 template <typename Records>
-TREK_RESIDENT void Walker<Records>::go_round(const Record& record) {
+TREK_RESIDENT void Walker<Records>::show_progress(const Record& record) const {
+  if (record.level < 0) return;
+  const RegionState& region = regions_[record.region];
+  LoopProgress& progress = launch_.mailbox->progress[record.level];
+  store_relaxed_system(&progress.trips, record.entering == Entering::always ? 0 : region.trips);
+  store_relaxed_system(&progress.done, region.trip + 1);
+}
+
+// A trip of the region that `record` enters, or whose end it is.
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::begin_trip(const Record& record, uint64_t trip,
+                                               uint32_t epoch) {
   RegionState& region = regions_[record.region];
-  ++region.trip;
-  ++region.epoch;
+  region.trip = trip;
+  region.epoch = epoch;
   ++begun_;
   instructions_ += record.weight;
-  at_ = record.jump.to;
 }
 
 template <typename Records>
@@ -233,7 +251,10 @@ TREK_RESIDENT void Walker<Records>::go_on() {
   decisions_ = walk.decisions;
   back_edges_ = walk.back_edges;
   instructions_ = walk.instructions;
-  go_round(records_.at(walk.at));
+  const Record& record = records_.at(walk.at);
+  const RegionState& region = regions_[record.region];
+  begin_trip(record, region.trip + 1, region.epoch + 1);
+  at_ = record.jump.to;
 }
 
 // A back-edge: where limits and stops take effect, at the same one on every processor.
@@ -241,8 +262,12 @@ template <typename Records>
 TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
-  if (launch_.limit != 0 && instructions_ >= launch_.limit) return end(Ending::limit, record.node);
-  if (processor_ == launch_.giver) give_credit();
+  const bool limited = instructions_ >= limit_;
+  if (gives_ && (limited || back_edges_ >= look_ || back_edges_ > credit_ >> 1)) {
+    show_progress(record);
+    give_credit();
+  }
+  if (limited) return end(Ending::limit, record.node);
   for (uint32_t spins = 0; back_edges_ > credit_ >> 1; ++spins) {
     if ((credit_ & 1) != 0) return end(Ending::stopped, record.node);
     credit_ = load_relaxed(&launch_.control->credit);
@@ -258,14 +283,21 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
 
 // Credit runs some 64 back-edges ahead where trips are short, and two where one takes a millisecond, so
 // that nobody waits for it and a stop is obeyed soon. The giver is one that has tasks in the loops (Image::giver): who
-// has none would be through them, and have given all credit, before anything is executed.
+// has none would be through them, and have given all credit, before anything is executed. A clock, the host's memory and
+// a release take longer than a short trip's task, so it looks at every sixteenth back-edge of such trips, and at the
+// first behind a loop's end.
 template <typename Records>
 TREK_RESIDENT void Walker<Records>::give_credit() {
   constexpr uint64_t kSlow = 1'000'000;
-  if ((credit_ & 1) != 0) return;
+  constexpr uint64_t kSeldom = 16;
   const uint64_t now = nanoseconds();
-  const uint64_t ahead = now - last_edge_ > kSlow ? 2 : 64;
-  last_edge_ = now;
+  const uint64_t took = now - last_look_;
+  const uint64_t edges = back_edges_ - looked_;
+  last_look_ = now;
+  looked_ = back_edges_;
+  look_ = back_edges_ + (took * kSeldom <= kSlow * edges ? kSeldom : 1);
+  if ((credit_ & 1) != 0) return;
+  const uint64_t ahead = took > kSlow * edges ? 2 : 64;
   const uint64_t given = credit_ >> 1;
   if (back_edges_ + ahead / 2 <= given) return;
   const uint64_t stop = load_acquire_system(&launch_.mailbox->stop);
