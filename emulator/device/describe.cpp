@@ -646,9 +646,8 @@ Draft Describer::product_draft(const plan::Factors& of, DType accumulator) {
         {Input::Kind::scalar, record_.scalar(scale.items[0], accumulator)});
   if (of.bias != plan::kNone)
     add(Opcode::Add, accumulator,
-        {Input::Kind::operand,
-         record_.operand(of_.operands[of.bias], type(of.bias),
-                         record_.map(broadcast(out, type(of.bias).shape)))});
+        {Input::Kind::operand, record_.operand(of_.operands[of.bias], type(of.bias),
+                                               record_.map(broadcast(out, type(of.bias).shape)))});
   const Attribute& tail_of = plan::attribute(of_.opcode, *of.attributes, "tail");
   if (tail_of.given) {
     plan::MicroStep step;
@@ -676,7 +675,8 @@ void Describer::describe_group() {
   to.thin = {};
   ThinGroup& group = to.thin.group;
   group.products = static_cast<uint8_t>(products);
-  group.place_bits = static_cast<uint8_t>(std::countr_zero(kBlockThreads / std::bit_ceil(products)));
+  group.place_bits =
+      static_cast<uint8_t>(std::countr_zero(kBlockThreads / std::bit_ceil(products)));
   int64_t rights = 0;  // where all of them begin: only as many lower bits as are the same count
   bool immutable = true;
   for (size_t p = 0; p < products; ++p) {
@@ -689,8 +689,9 @@ void Describer::describe_group() {
   }
   to.thin.cut = thin_cut_of(to, {record_.offset(0), rights, size_of(element), element == DType::f32,
                                  immutable, static_cast<uint32_t>(products)});
-  group.panel = static_cast<uint32_t>(to.tile_columns) *
-                (to.thin.cut.by_line != 0 ? to.thin.cut.blocks * to.thin.cut.row : size_of(element));
+  group.panel =
+      static_cast<uint32_t>(to.tile_columns) *
+      (to.thin.cut.by_line != 0 ? to.thin.cut.blocks * to.thin.cut.row : size_of(element));
   for (size_t p = 0; p < products; ++p)
     describe_group_tail(record_, product_draft(plan::factors_of(of_, p), DType::f32), p, to);
   Draft draft;

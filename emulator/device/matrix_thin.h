@@ -325,8 +325,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   for (uint32_t column = 0; column < work.columns; column += work.cut().part, ++part) {
     const uint32_t ahead = work.cut().ahead;
     const uint32_t left = work.columns - column;
-    const uint32_t columns =
-        work.is_group() || work.cut().part < left ? work.cut().part : left;
+    const uint32_t columns = work.is_group() || work.cut().part < left ? work.cut().part : left;
     // Its place was read two syncs ago, or has not been.
     if (ahead > 0 || part > 0) ask<kElementBytes<kType>>(task, work, part + ahead);
     wait_for_copies(ahead);

@@ -145,8 +145,8 @@ TREK_TILE void group_step(const Task& task, const Work& work, uint32_t s, uint32
       value = semantics::fma(x, y, z);
       break;
     default:
-      value = as_float(apply_real32(static_cast<Opcode>(step.opcode), bits_of(x), bits_of(y),
-                                    bits_of(z), 0, 0));
+      value = as_float(
+          apply_real32(static_cast<Opcode>(step.opcode), bits_of(x), bits_of(y), bits_of(z), 0, 0));
       break;
   }
   write_slot(task, step.slot, output, rounded(static_cast<DType>(step.to), value));

@@ -89,7 +89,8 @@ void Work::give_all(int64_t index, std::span<const uint64_t> mains) {
   run_steps(node.chain, result_type(0).shape, index, mains, nullptr, values);
   for (size_t i = 0; i < node.results.size(); ++i) {
     const MicroStep::Input& given = node.gives[i];
-    write(node.results[i], index, given.from == From::main ? mains[given.index] : values[given.index]);
+    write(node.results[i], index,
+          given.from == From::main ? mains[given.index] : values[given.index]);
   }
 }
 

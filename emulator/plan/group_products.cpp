@@ -33,11 +33,10 @@ bool is_set(const Step& product, std::string_view name) {
 }
 
 bool has_no_numbers(const MicroStep& step) {
-  return std::ranges::none_of(isa::info(step.opcode).attributes,
-                              [](const isa::AttributeInfo& info) {
-                                return info.kind == isa::AttributeKind::real ||
-                                       info.kind == isa::AttributeKind::element;
-                              });
+  return std::ranges::none_of(
+      isa::info(step.opcode).attributes, [](const isa::AttributeInfo& info) {
+        return info.kind == isa::AttributeKind::real || info.kind == isa::AttributeKind::element;
+      });
 }
 
 // What products must have in common.
@@ -138,8 +137,8 @@ std::optional<Shape> Grouper::shape_of(const Step& product) const {
   matrix.m = out[out.rank() - 2];
   matrix.n = out[out.rank() - 1];
   matrix.k = left.shape[left.shape.rank() - 1];
-  const bool is_thin = matrix.m * matrix.n > 1 && matrix.m <= kThinRows && matrix.k >= 1 &&
-                       matrix.k <= kThinDepth;
+  const bool is_thin =
+      matrix.m * matrix.n > 1 && matrix.m <= kThinRows && matrix.k >= 1 && matrix.k <= kThinDepth;
   if (!is_thin || shape.type.elements() != matrix.m * matrix.n ||
       left.elements() != matrix.m * matrix.k || right.elements() != matrix.n * matrix.k ||
       !is_short_real(left.dtype) || right.dtype != left.dtype || !is_short_real(shape.type.dtype))
@@ -148,8 +147,7 @@ std::optional<Shape> Grouper::shape_of(const Step& product) const {
     return std::nullopt;
   const auto tail = static_cast<size_t>(isa::info(product.opcode).attribute("tail"));
   if (product.attributes[tail].given) {
-    const isa::OpInfo& op =
-        isa::info(static_cast<Opcode>(product.attributes[tail].items[0].index));
+    const isa::OpInfo& op = isa::info(static_cast<Opcode>(product.attributes[tail].items[0].index));
     if (op.operands.size() != 1 || !op.attributes.empty()) return std::nullopt;
   }
   return shape;
@@ -178,8 +176,9 @@ bool Grouper::takes_chain(const Group& of, const Shape& shape) const {
   return std::ranges::all_of(of.chain, [&](const MicroStep& step) {
     const bool is_element = step.opcode == Opcode::Cast || step.opcode == Opcode::Copy ||
                             isa::info(step.opcode).family == isa::Family::pointwise;
-    return is_element && step.opcode != Opcode::Where && is_short_real(step.from) && is_short_real(step.to) &&
-           std::ranges::all_of(step.inputs, takes) && has_no_numbers(step);
+    return is_element && step.opcode != Opcode::Where && is_short_real(step.from) &&
+           is_short_real(step.to) && std::ranges::all_of(step.inputs, takes) &&
+           has_no_numbers(step);
   });
 }
 
@@ -202,9 +201,8 @@ bool Grouper::writes_over(Name result, const Group& of, const Shape& shape) cons
   for (uint32_t i = 0; i < of.operands.size(); ++i) {
     if (of.operands[i] != result) continue;
     const bool is_own = of.main != kNone && i < of.own_operands;
-    const bool is_others = std::ranges::any_of(of.others, [i](const GroupProduct& other) {
-      return other.right == i || other.bias == i;
-    });
+    const bool is_others = std::ranges::any_of(
+        of.others, [i](const GroupProduct& other) { return other.right == i || other.bias == i; });
     if (is_own || is_others || type(result).shape != shape.type.shape) return true;
   }
   return false;
@@ -298,10 +296,11 @@ Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) 
 
 void Grouper::join(uint32_t a, uint32_t b, Name value) {
   std::vector<uint32_t>& readers = readers_[slot(value)];
-  fusion_.notes.push_back({true, fmt::format("{} joins {} products of {}", flow_.values[value.index].name,
-                                             2 + group(a).others.size() + group(b).others.size() -
-                                                 (group(b).main == kNone ? 1 : 0),
-                                             type(group(a).operands[0]).text())});
+  fusion_.notes.push_back(
+      {true, fmt::format("{} joins {} products of {}", flow_.values[value.index].name,
+                         2 + group(a).others.size() + group(b).others.size() -
+                             (group(b).main == kNone ? 1 : 0),
+                         type(group(a).operands[0]).text())});
   groups_[b] = joined(group(a), group(b), value, readers.size() > 1);
   std::erase(readers, b);
   for (std::vector<std::vector<uint32_t>>* all : {&readers_, &writers_})
@@ -347,8 +346,7 @@ bool Grouper::takes_copy(uint32_t at, size_t result, uint32_t copy) const {
     return reader != copy && (opcode == Opcode::Reshape || opcode == Opcode::Copy);
   });
   return !has_view && readers.back() == copy && !touched(readers_, target, at, copy) &&
-         !touched(writers_, target, at, copy) &&
-         std::ranges::count(from.results, target) == 0 &&
+         !touched(writers_, target, at, copy) && std::ranges::count(from.results, target) == 0 &&
          !writes_over(target, from, *shape_of(from));
 }
 

@@ -282,8 +282,8 @@ void Lowering::make_node(const Group& group) {
   }
   for (const GroupProduct& other : group.others) {
     const Step& step = flow_.steps[other.step];
-    node.others.push_back({other.right, other.bias, attributes(step),
-                           flow_.type_of(module_, step.results[0])});
+    node.others.push_back(
+        {other.right, other.bias, attributes(step), flow_.type_of(module_, step.results[0])});
   }
   for (Name name : results_of(flow_, group)) node.results.push_back(view(name));
   // A scalar instruction, and what acts on one element, is the control processor's.

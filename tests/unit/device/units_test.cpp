@@ -105,7 +105,8 @@ void expect_same(const std::string& text) {
 }  // namespace
 
 TEST_CASE("cells of thin products give the same bits on units") {
-  for (const auto& [rows, hidden] : {std::pair(1, 32), std::pair(1, 70), std::pair(4, 24), std::pair(3, 65)})
+  for (const auto& [rows, hidden] :
+       {std::pair(1, 32), std::pair(1, 70), std::pair(4, 24), std::pair(3, 65)})
     for (const uint32_t threads : {1U, 4U}) {
       INFO(rows << " x " << hidden << " by " << threads);
       const isa::Module module =

@@ -151,7 +151,9 @@ TEST_CASE("an instruction that may trap keeps its place") {
   CHECK(says(plan, "it may trap"));
 }
 
-TEST_CASE("thin products of one operand that a program joins are one node, and carry what a loop carries") {
+TEST_CASE(
+    "thin products of one operand that a program joins are one node, and carry what a loop "
+    "carries") {
   const Plan plan = linked(assembled(fmt::format(kCells, 1, 32)), small_device(7));
   std::vector<const Node*> groups;
   for (const Node& node : plan.nodes)

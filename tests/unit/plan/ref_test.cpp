@@ -17,7 +17,8 @@ TEST_CASE("carried values, branches, whiles and calls leave what the reference l
 }
 
 TEST_CASE("cells of thin products leave what the reference leaves") {
-  for (const auto& [rows, hidden] : {std::pair(1, 32), std::pair(1, 70), std::pair(4, 24), std::pair(3, 65)})
+  for (const auto& [rows, hidden] :
+       {std::pair(1, 32), std::pair(1, 70), std::pair(4, 24), std::pair(3, 65)})
     expect_as_reference(assembled(fmt::format(kCells, rows, hidden)));
 }
 
