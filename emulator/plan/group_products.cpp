@@ -39,13 +39,13 @@ bool has_no_numbers(const MicroStep& step) {
       });
 }
 
-// What products must have in common.
-struct Shape {
+// What products of a node have in common.
+struct Common {
   Name left;
   DType element = DType::none;
   Type type;  // of the products
   MatrixShape matrix;
-  bool fits(const Shape& other) const {
+  bool fits(const Common& other) const {
     return left == other.left && element == other.element && type.shape == other.type.shape &&
            matrix.tb == other.matrix.tb;
   }
@@ -68,14 +68,14 @@ class Grouper {
   const Group& group(uint32_t at) const { return *groups_[at]; }
   uint32_t region(uint32_t at) const { return flow_.steps[group(at).step].region; }
 
-  std::optional<Shape> shape_of(const Step& product) const;
-  std::optional<Shape> shape_of(const Group& of) const;
-  bool is_beside(Name name, const Shape& shape) const;
-  bool takes_chain(const Group& of, const Shape& shape) const;
+  std::optional<Common> shape_of(const Step& product) const;
+  std::optional<Common> shape_of(const Group& of) const;
+  bool is_beside(Name name, const Common& shape) const;
+  bool takes_chain(const Group& of, const Common& shape) const;
   bool is_plain(Name name) const;
   bool touched(const std::vector<std::vector<uint32_t>>& by, Name name, uint32_t from,
                uint32_t to) const;
-  bool writes_over(Name result, const Group& of, const Shape& shape) const;
+  bool writes_over(Name result, const Group& of, const Common& shape) const;
   bool can_join(uint32_t a, uint32_t b, Name value) const;
   Group joined(const Group& a, const Group& b, Name value, bool is_kept) const;
   void join(uint32_t a, uint32_t b, Name value);
@@ -122,12 +122,12 @@ void Grouper::note(uint32_t at) {
 }
 
 // Of a product that can be one of several; nothing where it cannot.
-std::optional<Shape> Grouper::shape_of(const Step& product) const {
+std::optional<Common> Grouper::shape_of(const Step& product) const {
   if (product.opcode != Opcode::Matmul || is_set(product, "ta") || is_given(product, "scale"))
     return std::nullopt;
   const Type left = type(product.operands[0]);
   const Type right = type(product.operands[1]);
-  Shape shape;
+  Common shape;
   shape.left = product.operands[0];
   shape.element = left.dtype;
   shape.type = type(product.results[0]);
@@ -153,13 +153,13 @@ std::optional<Shape> Grouper::shape_of(const Step& product) const {
   return shape;
 }
 
-std::optional<Shape> Grouper::shape_of(const Group& of) const {
+std::optional<Common> Grouper::shape_of(const Group& of) const {
   if (of.main == kNone) return std::nullopt;
   return shape_of(flow_.steps[of.main]);
 }
 
 // Whether an operand has an element for each of the result's, or for each column.
-bool Grouper::is_beside(Name name, const Shape& shape) const {
+bool Grouper::is_beside(Name name, const Common& shape) const {
   const Type of = type(name);
   if (of.scalar || !is_short_real(of.dtype) || of.shape.rank() == 0) return false;
   if (of.shape == shape.type.shape) return true;
@@ -167,7 +167,7 @@ bool Grouper::is_beside(Name name, const Shape& shape) const {
          shape.matrix.n > 1;
 }
 
-bool Grouper::takes_chain(const Group& of, const Shape& shape) const {
+bool Grouper::takes_chain(const Group& of, const Common& shape) const {
   const auto takes = [&](const MicroStep::Input& input) {
     if (input.from != From::operand) return true;
     const Name name = of.operands[input.index];
@@ -197,7 +197,7 @@ bool Grouper::touched(const std::vector<std::vector<uint32_t>>& by, Name name, u
 }
 
 // Whether a result would be written over what tiles of others, or other elements, read.
-bool Grouper::writes_over(Name result, const Group& of, const Shape& shape) const {
+bool Grouper::writes_over(Name result, const Group& of, const Common& shape) const {
   for (uint32_t i = 0; i < of.operands.size(); ++i) {
     if (of.operands[i] != result) continue;
     const bool is_own = of.main != kNone && i < of.own_operands;
@@ -212,13 +212,13 @@ bool Grouper::writes_over(Name result, const Group& of, const Shape& shape) cons
 bool Grouper::can_join(uint32_t a, uint32_t b, Name value) const {
   const Group& from = group(a);
   const Group& to = group(b);
-  const std::optional<Shape> shape = shape_of(from);
+  const std::optional<Common> shape = shape_of(from);
   if (!shape || region(a) != region(b) || !takes_chain(from, *shape) || !takes_chain(to, *shape))
     return false;
   const std::vector<Name>& given = results_of(flow_, from);
   const std::vector<Name>& results = results_of(flow_, to);
   const size_t products = 1 + from.others.size() + (to.main == kNone ? 0 : 1 + to.others.size());
-  const std::optional<Shape> other = shape_of(to);
+  const std::optional<Common> other = shape_of(to);
   if (to.main != kNone && (!other || !shape->fits(*other))) return false;
   if (products > static_cast<size_t>(kGroupProducts) ||
       group_columns(shape->matrix, static_cast<int64_t>(products),
@@ -296,12 +296,10 @@ Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) 
 
 void Grouper::join(uint32_t a, uint32_t b, Name value) {
   std::vector<uint32_t>& readers = readers_[slot(value)];
-  fusion_.notes.push_back(
-      {true, fmt::format("{} joins {} products of {}", flow_.values[value.index].name,
-                         2 + group(a).others.size() + group(b).others.size() -
-                             (group(b).main == kNone ? 1 : 0),
-                         type(group(a).operands[0]).text())});
   groups_[b] = joined(group(a), group(b), value, readers.size() > 1);
+  fusion_.notes.push_back(
+      {true, fmt::format("{} into a node with {} thin products", flow_.values[value.index].name,
+                         1 + group(b).others.size())});
   std::erase(readers, b);
   for (std::vector<std::vector<uint32_t>>* all : {&readers_, &writers_})
     each_read(group(a), [&](Name name) {
