@@ -1,6 +1,10 @@
 #include "emulator/device/describe_product.h"
 
+#include <cstdlib>
+
+#include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/geometry.h"
+#include "emulator/plan/group_products.h"
 
 namespace trek::device {
 
@@ -13,6 +17,15 @@ static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Produ
 static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin));
 static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
               kThinDepth == plan::kThinDepth);
+static_assert(kMaxProducts == plan::kGroupProducts && kBlockThreads == plan::kGroupOutputs &&
+              kGroupSteps == plan::kMaxMicroSteps && kGroupLoads >= plan::kMaxOperands &&
+              kGroupResults == plan::kMaxGroupResults);
+// A tile of a group is one part: half words by line have the greatest pads.
+static_assert(plan::kGroupBytes / 8 * 9 <= thin::kWholeBytes);
+static_assert(4 * kThinRows * (kThinDepth / thin::kBlock) * (thin::kBlock + thin::kLeftPad) +
+                  plan::kGroupBytes / 8 * 9 +
+                  4 * kThinRows * plan::kGroupBytes / (2 * thin::kBlock) <=
+              thin::kRoom);
 
 namespace {
 
@@ -74,6 +87,23 @@ bool tail_step(const Record& record, const Draft::Step& from, Input value, const
 }
 
 }  // namespace
+
+void describe_group_tail(const Record& record, const Draft& draft, size_t product, Matrix& to) {
+  ThinGroup& group = to.thin.group;
+  Input value{Input::Kind::main, 0};
+  for (const Draft::Step& step : draft.steps) {
+    uint8_t& steps = group.tail_steps[product];
+    if (steps == kGroupTail || !tail_step(record, step, value, to, group.tail[product][steps]))
+      std::abort();  // plan::group_products lets no other through
+    value = {Input::Kind::step, steps++};
+  }
+}
+
+uint8_t group_slot_of(const plan::MicroStep::Input& given) {
+  const bool is_step = given.from == plan::MicroStep::From::step;
+  return static_cast<uint8_t>((is_step ? thin::group_slot::kSteps : thin::group_slot::kMains) +
+                              given.index);
+}
 
 void describe_tail(const Record& record, const Draft& draft, DType result, Matrix& to) {
   to.tail_steps = Matrix::kNoTail;

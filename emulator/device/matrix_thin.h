@@ -20,62 +20,16 @@
 // have the columns of a block and then the next block, or the next block of a column, read different banks.
 #pragma once
 
-#include "emulator/device/copies.h"
-#include "emulator/device/matrix_thin_cut.h"
-#include "emulator/device/stage.h"
+#include "emulator/device/matrix_thin_group.h"
 
 namespace trek::device {
 
 namespace thin {
 
 inline constexpr uint32_t kAtOnce = 16;  // k that a thread reads before it multiplies
-inline constexpr uint32_t kAddends = 8;  // sums that it reads before it adds
-
-// A task: the node, and where its tile lies.
-struct Work {
-  const Task& task;
-  const Node& node;
-  std::byte* arena;
-  const std::byte* left;   // the first row
-  const std::byte* right;  // the first column
-  int64_t first;           // the first output
-  uint32_t column;         // and its column
-  uint32_t columns;
-
-  TREK_ON_DEVICE const Matrix& matrix() const { return node.matrix; }
-  TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin; }
-  // Where an operand lies. The resident kernel has no context here yet.
-  TREK_TILE_MEMBER std::byte* memory(const Operand& operand) const {
-#ifdef TREK_SPECIALISED
-    return task.memory(operand);
-#else
-    return arena + operand.offset;
-#endif
-  }
-  TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
-};
-
-// Places in shared memory are of 32 bits.
-template <typename T>
-TREK_TILE T* ahead_of(T* at, uint32_t elements) {
-  return at + elements;
-}
 
 // Where in a part its elements are: by line [column][block][k], with kPiece after a block; else [k][column],
 // with a k after a block.
-
-// kBytes from memory to shared memory, which arrive before wait_for_copies() has returned.
-template <uint32_t kBytes>
-TREK_TILE void copy(const Task& task, uint32_t to, const std::byte* from) {
-#ifdef __CUDA__
-  if constexpr (kBytes > 2)
-    copy_ahead<kBytes>(shared_address(task.shared<std::byte>(to)), from);
-  else
-    *task.shared<Aliased<uint16_t>>(to) = read<uint16_t>(from, 0);
-#else
-  __builtin_memcpy(task.shared<std::byte>(to), from, kBytes);
-#endif
-}
 
 // Copies lines of memory in pieces of kBytes: neighbouring threads take neighbouring pieces.
 template <uint32_t kBytes>
@@ -106,23 +60,35 @@ TREK_TILE void ask_pieces(const Task& task, const Work& work, const std::byte* f
   }
 }
 
-// Asks for part `part`, if there is one, as a group of copies.
+// Asks for the columns of one right operand.
 template <uint32_t kElement>  // bytes
+TREK_TILE void ask_columns(const Task& task, const Work& work, const std::byte* from, uint32_t to,
+                           uint32_t columns) {
+  const Thin& cut = work.cut();
+  if (cut.piece == 16)
+    ask_pieces<16>(task, work, from, to, columns, kElement);
+  else if (cut.piece == 8)
+    ask_pieces<8>(task, work, from, to, columns, kElement);
+  else if (cut.piece == 4)
+    ask_pieces<4>(task, work, from, to, columns, kElement);
+  else if constexpr (kElement == 2)
+    ask_pieces<2>(task, work, from, to, columns, kElement);
+}
+
+// Asks for part `part`, if there is one, as a group of copies.
+template <uint32_t kElement>
 TREK_TILE void ask(const Task& task, const Work& work, uint32_t part) {
   const Thin& cut = work.cut();
   const uint32_t first = part * cut.part;
   if (first < work.columns) {
     const uint32_t columns = work.columns - first < cut.part ? work.columns - first : cut.part;
-    const std::byte* from = work.right + size_t{first} * (cut.by_line != 0 ? cut.pitch : kElement);
+    const size_t ahead = size_t{first} * (cut.by_line != 0 ? cut.pitch : kElement);
     const uint32_t to = cut.panels + (cut.ahead == 0 ? 0 : part % (cut.ahead + 1U)) * cut.bytes;
-    if (cut.piece == 16)
-      ask_pieces<16>(task, work, from, to, columns, kElement);
-    else if (cut.piece == 8)
-      ask_pieces<8>(task, work, from, to, columns, kElement);
-    else if (cut.piece == 4)
-      ask_pieces<4>(task, work, from, to, columns, kElement);
-    else if constexpr (kElement == 2)
-      ask_pieces<2>(task, work, from, to, columns, kElement);
+    const uint32_t products = work.is_group() ? work.group().products : 1;
+    TREK_ROLLED
+    for (uint32_t p = 0; p < products; ++p)
+      ask_columns<kElement>(task, work, (p == 0 ? work.right : right_of(work, p)) + ahead,
+                            to + p * work.group().panel, columns);
   }
   commit_copies();
 }
@@ -311,92 +277,6 @@ TREK_TILE void multiply(const Task& task, const Work& work, uint32_t panel, uint
     multiply_blocks<kType, false, kRows, 2>(task, work, panel, columns);
 }
 
-// An output: its element of the result, and its column.
-struct Output {
-  int64_t element;
-  uint32_t column;
-};
-// Output i of a part of so many columns that is `ahead` columns from the tile's first.
-TREK_TILE Output output_of(const Work& work, uint32_t columns, uint32_t ahead, uint32_t i) {
-  const uint32_t row = work.cut().rows == 1 ? 0 : i / columns;
-  const uint32_t column = ahead + (i - row * columns);
-  return {work.first + row * work.matrix().n + column, work.column + column};
-}
-
-// Whether a thread has one output of the tile or none.
-TREK_TILE bool is_alone(const Task& task, const Work& work) {
-  return work.cut().alone != 0 && task.threads() == kBlockThreads;
-}
-
-// Where what a step of the tail has beside the sum is kept until it is wanted.
-TREK_TILE uint32_t beside_at(const Task& task, uint32_t step) {
-  return shared_at::kSlots + 4 * (step * task.threads() + task.thread());
-}
-TREK_TILE bool is_operand(const TailStep& step) {
-  return step.second == TailStep::row || step.second == TailStep::elements;
-}
-// Where it lies, in elements.
-TREK_TILE int64_t beside_of(const TailStep& step, const Output& output) {
-  return step.second == TailStep::row ? output.column : output.element;
-}
-// Calls act(number, step) for every step of the tail.
-template <class Act>
-TREK_TILE void each_step(const Work& work, Act act) {
-  each_row<kMaxTail>(work.matrix().tail_steps,
-                     [&](uint32_t s) TREK_TILE_LAMBDA { act(s, work.matrix().tail[s]); });
-}
-// Asks for all that the tail has beside a sum. Copies are of no group yet.
-TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
-  each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
-    if (!is_operand(step)) return;
-    const Operand& from = work.node.operand(step.index);
-    const auto type = static_cast<DType>(from.dtype);
-    const std::byte* at = work.memory(from);
-    const int64_t place = beside_of(step, output);
-    if (type == DType::f32)
-      copy<4>(task, beside_at(task, s), at + 4 * place);
-    else
-      *task.shared<Aliased<uint32_t>>(beside_at(task, s)) = load32(at, type, place);
-  });
-}
-TREK_TILE uint32_t load_one(const Work& work, const Operand& from, int64_t place) {
-  return load32(work.memory(from), static_cast<DType>(from.dtype), place);
-}
-TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& output, float value) {
-  const bool loaded = is_alone(task, work);
-  each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
-    float beside = 0;
-    if (step.second == TailStep::scalar)
-      beside = as_float(static_cast<uint64_t>(work.node.scalar(step.index).value));
-    else if (is_operand(step))
-      beside =
-          as_float(loaded ? *task.shared<Aliased<uint32_t>>(beside_at(task, s))
-                          : load_one(work, work.node.operand(step.index), beside_of(step, output)));
-    switch (static_cast<Opcode>(step.opcode)) {
-      case Opcode::Add:
-        value = semantics::add(value, beside);
-        break;
-      case Opcode::Mul:
-        value = semantics::mul(value, beside);
-        break;
-      case Opcode::Relu:
-        value = semantics::relu(value);
-        break;
-      case Opcode::ReluGrad:
-        value = semantics::relu_grad(value, beside);
-        break;
-      case Opcode::Cast:
-        break;
-      default:
-        value =
-            as_float(apply_real32(static_cast<Opcode>(step.opcode), bits_of(value), 0, 0, 0, 0));
-        break;
-    }
-    value = rounded(static_cast<DType>(step.to), value);
-  });
-  return value;
-}
-
 // How many columns a tile has from `column` on. Where code is made for one node and all tiles are as wide, that is known.
 TREK_TILE uint32_t columns_from(const Matrix& of, int64_t column) {
   int64_t columns = of.tile_columns;
@@ -414,17 +294,7 @@ TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint
   const uint32_t outputs = work.cut().rows * columns;
   TREK_ROLLED
   for (uint32_t i = task.thread(); i < outputs; i += task.threads()) {
-    float total = sums[i];
-    TREK_ROLLED
-    for (uint32_t b = 1; b < blocks; b += kAddends) {
-      // A block that there is not adds -0, which changes nothing.
-      float addend[kAddends];
-      TREK_UNROLLED
-      for (uint32_t j = 0; j < kAddends; ++j)
-        addend[j] = b + j < blocks ? sums[(b + j) * outputs + i] : -0.0f;
-      TREK_UNROLLED
-      for (const float next : addend) total = semantics::add(total, next);
-    }
+    const float total = sum_of_blocks(sums + i, blocks, outputs);
     const Output output = output_of(work, columns, ahead, i);
     if (work.in_registers()) {
       const Operand& to = work.node.result(0);
@@ -449,7 +319,9 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     return;
   }
   stage<kType>(task, work);
-  if (is_alone(task, work) && task.thread() < work.cut().rows * work.columns) {
+  if (work.is_group()) {
+    load_group(task, work);
+  } else if (is_alone(task, work) && task.thread() < work.cut().rows * work.columns) {
     const Output output = output_of(work, work.columns, 0, task.thread());
     if (work.in_registers())
       load_tail(task, work, output);
@@ -463,7 +335,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   for (uint32_t column = 0; column < work.columns; column += work.cut().part, ++part) {
     const uint32_t ahead = work.cut().ahead;
     const uint32_t left = work.columns - column;
-    const uint32_t columns = left < work.cut().part ? left : work.cut().part;
+    const uint32_t columns = work.is_group() || work.cut().part < left ? work.cut().part : left;
     // Its place was read two syncs ago, or has not been.
     if (ahead > 0 || part > 0) ask<kElementBytes<kType>>(task, work, part + ahead);
     wait_for_copies(ahead);
@@ -475,7 +347,10 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     else
       multiply<kType, kThinRows>(task, work, panel, columns);
     task.sync();
-    finish(task, work, columns, column);
+    if (work.is_group())
+      finish_group(task, work);
+    else
+      finish(task, work, columns, column);
   }
 }
 

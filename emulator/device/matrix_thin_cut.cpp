@@ -53,7 +53,7 @@ Thin thin_cut_of(const Matrix& of, const ThinOperands& operands) {
   to.blocks = (to.k + kBlock - 1) / kBlock;
   to.rows = static_cast<uint8_t>(of.m);
   to.pitch = static_cast<uint32_t>((to.by_line != 0 ? of.b_column : of.b_k) * element);
-  divide(to, static_cast<uint32_t>(of.tile_columns), operands.element);
+  divide(to, operands.products * static_cast<uint32_t>(of.tile_columns), operands.element);
   // Lines begin and end at multiples of a piece, parts and blocks do anyway.
   to.piece = piece_of({operands.right, int64_t{to.pitch}, of.b_matrix * element,
                        of.tile_columns * of.b_column * element,

@@ -17,6 +17,16 @@ inline constexpr uint32_t kWholeBytes = 116 * 1024;  // of a part, where one is 
 inline constexpr uint32_t kPartBytes = 40 * 1024;    // of one of several, if that will do
 inline constexpr uint32_t kRoom = kSharedBytes - shared_at::kValues;
 
+// Where an output of several products has its words of shared memory (matrix_thin_group.h).
+namespace group_slot {
+inline constexpr uint32_t kMains = 0;
+inline constexpr uint32_t kLoads = kMaxProducts;
+inline constexpr uint32_t kSteps = kLoads + kGroupLoads;
+inline constexpr uint32_t kBeside = kSteps + kGroupSteps;  // of the products' tails
+}  // namespace group_slot
+inline constexpr uint32_t kGroupSlots = group_slot::kBeside + kGroupTail;
+static_assert(4 * kGroupSlots * kBlockThreads <= kSlotBytes);
+
 static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +
                       (kThinDepth / kBlock) * (kBlock + 1) * kPiece +
                       4 * kThinRows * (kThinDepth / kBlock) * kPiece / 2 <=
@@ -34,6 +44,7 @@ struct ThinOperands {
   uint32_t element;
   bool is_f32;
   bool immutable;
+  uint32_t products = 1;  // with as many columns each
 };
 Thin thin_cut_of(const Matrix& of, const ThinOperands& operands);
 

@@ -320,6 +320,27 @@ struct Thin {
   uint8_t alone;   // a tile is one part, and a thread has one output of it or none
 };
 
+// What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).
+inline constexpr uint32_t kMaxProducts = 4;
+inline constexpr uint32_t kGroupTail = 3;
+inline constexpr uint32_t kGroupSteps = 12;
+inline constexpr uint32_t kGroupLoads = 12;
+inline constexpr uint32_t kGroupResults = 4;
+struct ThinGroup {
+  TailStep tail[kMaxProducts][kGroupTail];  // of each product, into its own type
+  uint32_t panel;  // bytes of shared memory from the columns of a product to those of the next
+  uint8_t tail_steps[kMaxProducts];
+  uint8_t gives[kGroupResults];  // the slots of the results
+  uint16_t first_step;           // of the program, whose slots are those of matrix_thin_group.h
+  uint16_t first_load;
+  uint8_t steps;
+  uint8_t loads;
+  uint8_t products;    // 0: it is one product
+  uint8_t others;      // of the table of operands: the right operand of the second product
+  uint8_t place_bits;  // of the number of an output: beside it stands that of the product
+  uint8_t unused[3];
+};
+
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
   int64_t m;
@@ -348,8 +369,11 @@ struct Matrix {
 
   static constexpr uint8_t kNoTail = 0xFF;
   union alignas(16) {
-    Cut cut;    // of an ordered one
-    Thin thin;  // of a thin one
+    Cut cut;  // of an ordered one
+    struct {
+      Thin cut;
+      ThinGroup group;
+    } thin;  // of a thin one
   };
 };
 
@@ -440,7 +464,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
-static_assert(sizeof(Thin) == 40);
+static_assert(sizeof(Thin) == 40 && sizeof(ThinGroup) == 120);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);

@@ -55,6 +55,10 @@ Axis axis_of(const Dimension& dimension, bool small) {
   return axis;
 }
 
+bool is_same_axis(const Axis& a, const Axis& b) {
+  return a.size == b.size && a.stride == b.stride && a.magic == b.magic && a.shift == b.shift;
+}
+
 bool is_small(const Dimensions& dimensions) {
   int64_t elements = 1;
   for (const Dimension& dimension : dimensions) elements *= dimension.size;
@@ -65,9 +69,13 @@ bool is_small(const Dimensions& dimensions) {
 
 Map Record::axes(const Dimensions& dimensions) {
   const bool small = is_small(dimensions);
-  const Map map{static_cast<uint16_t>(axes_.size()), static_cast<uint8_t>(dimensions.size()),
+  std::vector<Axis> wanted;
+  for (const Dimension& dimension : dimensions) wanted.push_back(axis_of(dimension, small));
+  // Operands that are broadcast alike have one map.
+  const auto at = std::ranges::search(axes_, wanted, is_same_axis).begin();
+  const Map map{static_cast<uint16_t>(at - axes_.begin()), static_cast<uint8_t>(dimensions.size()),
                 Map::axes};
-  for (const Dimension& dimension : dimensions) axes_.push_back(axis_of(dimension, small));
+  if (at == axes_.end()) axes_.insert(axes_.end(), wanted.begin(), wanted.end());
   return map;
 }
 

@@ -95,6 +95,9 @@ class Record {
   // registers, where it is one.
   void plain_tail(const Draft& draft, isa::DType result, int64_t n, Cut& cut) const;
 
+  // Appends the program that joins several thin products, whose slots are known.
+  void group_program(const Draft& draft, ThinGroup& to);
+
   // The record.
   Described finish();
 

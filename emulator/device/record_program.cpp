@@ -7,6 +7,7 @@
 
 #include "emulator/device/element.h"
 #include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/record.h"
 #include "isa/convert.h"
 
@@ -30,7 +31,7 @@ void Record::append(Draft& draft, const std::vector<plan::MicroStep>& program,
       case From::none:
         return {};
       case From::main:
-        return main;
+        return main.kind == Input::Kind::main ? Input{main.kind, from.index} : main;
       case From::step:
         return {Input::Kind::step, base + from.index};
       case From::operand:
@@ -238,6 +239,45 @@ Program Record::program(const Draft& draft, bool narrow) {
     steps_.push_back(step);
   }
   return to;
+}
+
+void Record::group_program(const Draft& draft, ThinGroup& to) {
+  namespace slot = thin::group_slot;
+  std::map<uint32_t, uint32_t> loads;
+  const auto source = [&](Input input) -> Source {
+    const auto at = [](uint32_t slot) { return Source{Source::slot, static_cast<uint8_t>(slot)}; };
+    switch (input.kind) {
+      case Input::Kind::main:
+        return at(slot::kMains + input.index);
+      case Input::Kind::step:
+        return at(slot::kSteps + input.index);
+      case Input::Kind::operand:
+        return at(slot::kLoads +
+                  loads.emplace(input.index, static_cast<uint32_t>(loads.size())).first->second);
+      case Input::Kind::scalar:
+        return {Source::scalar, static_cast<uint8_t>(input.index)};
+      case Input::Kind::none:
+        break;
+    }
+    return {Source::none, 0};
+  };
+  to.first_step = static_cast<uint16_t>(steps_.size());
+  to.first_load = static_cast<uint16_t>(loads_.size());
+  to.steps = static_cast<uint8_t>(draft.steps.size());
+  for (size_t s = 0; s < draft.steps.size(); ++s) {
+    const Draft::Step& from = draft.steps[s];
+    device::Step step{};
+    step.opcode = static_cast<uint16_t>(from.opcode);
+    step.from = static_cast<uint8_t>(from.from);
+    step.to = static_cast<uint8_t>(from.to);
+    for (size_t i = 0; i < 3; ++i) step.inputs[i] = source(from.inputs[i]);
+    step.slot = static_cast<uint8_t>(slot::kSteps + s);
+    steps_.push_back(step);
+  }
+  to.loads = static_cast<uint8_t>(loads.size());
+  for (const auto& [operand, load] : loads)
+    loads_.push_back(
+        {static_cast<uint8_t>(operand), static_cast<uint8_t>(slot::kLoads + load), {0, 0}});
 }
 
 }  // namespace trek::device

@@ -26,7 +26,8 @@ class Separator {
       if (scalar.kind == device::Scalar::constant && is_random()) list(at, scalar);
     }
     if (node_.scratch_bytes > 0) take(offsetof(Node, scratch));
-    if (static_cast<device::Kind>(node_.kind) == device::Kind::matrix)
+    if (static_cast<device::Kind>(node_.kind) == device::Kind::matrix &&
+        static_cast<device::Product>(node_.matrix.product) != device::Product::thin)
       for (size_t i = 0; i < node_.matrix.cut.tails; ++i)
         if (node_.matrix.cut.tail[i].beside == device::CutTail::operand)
           take(offsetof(Node, matrix) + offsetof(device::Matrix, cut) +

@@ -30,12 +30,12 @@ class Dealer {
   std::vector<uint32_t> first_;   // per node: the place of its first tile
 };
 
-// The last of the nodes whose results a node reads that has as many tasks, or kNone.
+// The last of the nodes whose results a node reads, or puts something into, that has as many tasks, or kNone.
 uint32_t Dealer::leader(uint32_t index) const {
   uint32_t found = kNone;
   for (const Box& box : boxes(plan_.nodes[index])) {
     const uint32_t writer = writer_[box.buffer];
-    if (box.write || writer == kNone) continue;
+    if ((box.write && !box.partial) || writer == kNone) continue;
     const Node& from = plan_.nodes[writer];
     if (from.unit == Unit::control || from.tasks != plan_.nodes[index].tasks) continue;
     if (found == kNone || writer > found) found = writer;

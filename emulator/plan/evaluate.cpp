@@ -75,13 +75,23 @@ void Work::write(uint32_t view, int64_t index, uint64_t bits) {
 
 uint64_t Work::source(int64_t index) {
   if (node.prologue.empty()) return operand(0, index);
-  return run(node.prologue, type(0).shape, index, 0, nullptr);
+  return run(node.prologue, type(0).shape, index, {}, nullptr);
 }
 
 void Work::give(size_t i, int64_t index, uint64_t bits) {
   if (i == 0 && !node.chain.empty())
-    bits = run(node.chain, result_type(0).shape, index, bits, nullptr);
+    bits = run(node.chain, result_type(0).shape, index, {&bits, 1}, nullptr);
   write(node.results[i], index, bits);
+}
+
+void Work::give_all(int64_t index, std::span<const uint64_t> mains) {
+  Values values{};
+  run_steps(node.chain, result_type(0).shape, index, mains, nullptr, values);
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const MicroStep::Input& given = node.gives[i];
+    write(node.results[i], index,
+          given.from == From::main ? mains[given.index] : values[given.index]);
+  }
 }
 
 double Work::fallback(std::string_view name) const {
@@ -96,15 +106,21 @@ int64_t Work::integer(std::string_view name, size_t i) {
 }
 
 uint64_t Work::run(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-                   uint64_t main, Faulted* fault) {
-  std::array<uint64_t, 64> values{};
+                   std::span<const uint64_t> mains, Faulted* fault) {
+  Values values{};
+  run_steps(program, over, index, mains, fault, values);
+  return values[program.size() - 1];
+}
+
+void Work::run_steps(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
+                     std::span<const uint64_t> mains, Faulted* fault, Values& values) {
   for (size_t s = 0; s < program.size(); ++s) {
     const MicroStep& step = program[s];
     const auto input = [&](size_t i, DType want) -> uint64_t {
       const MicroStep::Input& in = step.inputs[i];
       if (in.from == From::none) return 0;
       if (in.from == From::step) return values[in.index];
-      if (in.from == From::main) return main;
+      if (in.from == From::main) return mains[in.index];
       const isa::Type& of = type(in.index);
       const int64_t place =
           of.scalar || of.shape == over ? index : broadcast_index(over, of.shape, index);
@@ -127,11 +143,10 @@ uint64_t Work::run(const std::vector<MicroStep>& program, const isa::Shape& over
                              number(1)};
     if (fault != nullptr && divides_by_zero(step.opcode, step.from, all)) {
       *fault = Fault{isa::TrapCode::DivideByZero, index};
-      return 0;
+      return;
     }
     values[s] = apply(step.opcode, step.from, step.to, all);
   }
-  return values[program.size() - 1];
 }
 
 namespace {
@@ -143,7 +158,7 @@ Faulted evaluate_chain(Work& work) {
   const int64_t count = work.node.tiling == Tiling::elements ? work.task.count : type.elements();
   for (int64_t i = first; i < first + count; ++i) {
     Faulted fault;
-    const uint64_t bits = work.run(work.node.chain, type.shape, i, 0, &fault);
+    const uint64_t bits = work.run(work.node.chain, type.shape, i, {}, &fault);
     if (fault) return fault;
     work.write(work.node.results[0], i, bits);
   }

@@ -4,8 +4,10 @@
 // the task: a box that is too small shows at once, on any input.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "emulator/plan/element.h"
@@ -71,16 +73,25 @@ class Work {
   template <typename C>
   C real(std::string_view name) {
     const Attribute& given = attribute(node, name);
-    if (!given.given) return static_cast<C>(fallback(name));
+    return given.given ? real<C>(given) : static_cast<C>(fallback(name));
+  }
+  template <typename C>
+  C real(const Attribute& given) {
     return value_as<C>(type_of(given.items[0]), read(given.items[0], 0));
   }
   uint64_t key() { return static_cast<uint64_t>(integer("key")); }
 
-  // Runs a micro-program at element `index` of a tensor of shape `over`.
+  // Runs a micro-program at element `index` of a tensor of shape `over`; `mains` are what the node's own
+  // instructions gave.
   uint64_t run(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-               uint64_t main, Faulted* fault);
+               std::span<const uint64_t> mains, Faulted* fault);
+  // Gives element `index` of all results of a node with several products.
+  void give_all(int64_t index, std::span<const uint64_t> mains);
 
  private:
+  using Values = std::array<uint64_t, 64>;  // of the steps of a program
+  void run_steps(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
+                 std::span<const uint64_t> mains, Faulted* fault, Values& values);
   std::byte* at(uint32_t view, int64_t index, bool writes);
 
   std::span<const Box> boxes_;

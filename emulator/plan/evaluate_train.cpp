@@ -52,46 +52,57 @@ int64_t matrix_element(const isa::Shape& shape, const isa::Shape& out, int64_t b
   return (broadcast_index(batches, mine, batch) * shape[rank - 2] + row) * shape[rank - 1] + column;
 }
 
+// An element of one of a node's products, through its own scale, bias and tail, as bits of its type.
+template <typename A>
+uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch,
+                         int64_t m, int64_t n) {
+  const isa::Shape& out = of.type.shape;
+  const isa::Type& a = work.type(0);
+  const isa::Type& b = work.type(of.right);
+  const Attribute& scale = attribute(Opcode::Matmul, *of.attributes, "scale");
+  const Attribute& tail = attribute(Opcode::Matmul, *of.attributes, "tail");
+  const DType type = accumulator_type<A>();
+  Accumulator<A> dot;
+  for (int64_t k = 0; k < shape.k; ++k) {
+    const int64_t at = matrix_element(a.shape, out, batch, shape.ta ? k : m, shape.ta ? m : k);
+    const int64_t bt = matrix_element(b.shape, out, batch, shape.tb ? n : k, shape.tb ? k : n);
+    dot.push(value_as<A>(a.dtype, work.operand(0, at)),
+             value_as<A>(b.dtype, work.operand(of.right, bt)));
+  }
+  A value = dot.finish();
+  const int64_t index = (batch * shape.m + m) * shape.n + n;
+  if (scale.given) value = semantics::mul(value, work.real<A>(scale));
+  if (of.bias != kNone) {
+    const isa::Type& bias = work.type(of.bias);
+    const uint64_t bits = work.operand(of.bias, broadcast_index(out, bias.shape, index));
+    value = semantics::add(value, value_as<A>(bias.dtype, bits));
+  }
+  uint64_t bits = pack(value);
+  if (tail.given) {
+    MicroStep step;
+    step.opcode = static_cast<Opcode>(tail.items[0].index);
+    step.from = step.to = type;
+    step.inputs[0].from = MicroStep::From::main;
+    bits = work.run({step}, out, index, {&bits, 1}, nullptr);
+  }
+  return cast_bits(type, of.type.dtype, bits);
+}
+
 template <typename A>
 void matmul(Work& work) {
   const MatrixShape shape = matrix_shape(work.node);
   const MatrixTiles tiles = matrix_tiles(work.plan, work.node);
   const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
-  const isa::Shape& out = work.node.main_type.shape;
-  const isa::Type& a = work.type(0);
-  const isa::Type& b = work.type(1);
-  const bool has_bias = work.node.own_operands > 2 && work.node.operands[2];
-  const Attribute& scale = attribute(work.node, "scale");
-  const Attribute& tail = attribute(work.node, "tail");
-  const DType type = accumulator_type<A>();
+  std::vector<uint64_t> mains(products_of(work.node));
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
-      Accumulator<A> dot;
-      for (int64_t k = 0; k < shape.k; ++k) {
-        const int64_t at =
-            matrix_element(a.shape, out, tile.batch, shape.ta ? k : m, shape.ta ? m : k);
-        const int64_t bt =
-            matrix_element(b.shape, out, tile.batch, shape.tb ? n : k, shape.tb ? k : n);
-        dot.push(value_as<A>(a.dtype, work.operand(0, at)),
-                 value_as<A>(b.dtype, work.operand(1, bt)));
-      }
-      A value = dot.finish();
+      for (size_t i = 0; i < mains.size(); ++i)
+        mains[i] = product_element<A>(work, factors_of(work.node, i), shape, tile.batch, m, n);
       const int64_t index = (tile.batch * shape.m + m) * shape.n + n;
-      if (scale.given) value = semantics::mul(value, work.real<A>("scale"));
-      if (has_bias) {
-        const isa::Type& bias = work.type(2);
-        const uint64_t bits = work.operand(2, broadcast_index(out, bias.shape, index));
-        value = semantics::add(value, value_as<A>(bias.dtype, bits));
-      }
-      uint64_t bits = pack(value);
-      if (tail.given) {
-        MicroStep step;
-        step.opcode = static_cast<Opcode>(tail.items[0].index);
-        step.from = step.to = type;
-        step.inputs[0].from = MicroStep::From::main;
-        bits = work.run({step}, out, index, bits, nullptr);
-      }
-      work.give(0, index, cast_bits(type, work.node.main_type.dtype, bits));
+      if (is_group(work.node))
+        work.give_all(index, mains);
+      else
+        work.give(0, index, mains[0]);
     }
 }
 

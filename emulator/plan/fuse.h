@@ -20,6 +20,13 @@ namespace trek::plan {
 inline constexpr size_t kMaxMicroSteps = 12;  // in one program
 inline constexpr size_t kMaxOperands = 12;    // of a group, but for instructions that have more
 
+// Another product of a group that has several (group_products.h).
+struct GroupProduct {
+  uint32_t step = 0;
+  uint32_t right = 0;     // of Group::operands
+  uint32_t bias = kNone;  // the same
+};
+
 struct Group {
   uint32_t step = 0;      // where it stands, and what names it
   uint32_t main = kNone;  // the step that is not part of a program
@@ -29,7 +36,16 @@ struct Group {
   isa::Type source;           // with a prologue: the type of the main step's operand 0
   std::vector<MicroStep> prologue;
   std::vector<MicroStep> chain;
+  std::vector<GroupProduct> others;
+  // Where the results are not simply those of `step`: each, and what it is.
+  std::vector<Name> results;
+  std::vector<MicroStep::Input> gives;
 };
+
+// What a group gives.
+inline const std::vector<Name>& results_of(const Flow& flow, const Group& group) {
+  return group.gives.empty() ? flow.steps[group.step].results : group.results;
+}
 
 struct Fusion {
   std::vector<Group> groups;  // by ascending step

@@ -50,12 +50,17 @@ int64_t static_integer(const Plan& plan, Operand operand) {
              : static_cast<int64_t>(operand.index);
 }
 
-const Attribute& attribute(const Node& node, std::string_view name) {
+const Attribute& attribute(isa::Opcode opcode, const std::vector<Attribute>& attributes,
+                           std::string_view name) {
   static const Attribute kAbsent;
-  const int index = isa::info(node.opcode).attribute(name);
-  return index < 0 || static_cast<size_t>(index) >= node.attributes.size()
+  const int index = isa::info(opcode).attribute(name);
+  return index < 0 || static_cast<size_t>(index) >= attributes.size()
              ? kAbsent
-             : node.attributes[static_cast<size_t>(index)];
+             : attributes[static_cast<size_t>(index)];
+}
+
+const Attribute& attribute(const Node& node, std::string_view name) {
+  return attribute(node.opcode, node.attributes, name);
 }
 
 bool flag(const Node& node, std::string_view name) {
@@ -96,6 +101,15 @@ MatrixShape matrix_shape(const Node& node) {
   shape.k = a[a.rank() - (shape.ta ? 2 : 1)];
   for (int i = 0; i + 2 < out.rank(); ++i) shape.batches *= out[i];
   return shape;
+}
+
+Factors factors_of(const Node& node, size_t product) {
+  if (product > 0) {
+    const OtherProduct& other = node.others[product - 1];
+    return {other.right, other.bias, &other.attributes, other.main_type};
+  }
+  const bool has_bias = node.own_operands > 2 && node.operands[2];
+  return {1, has_bias ? 2 : size_t{kNone}, &node.attributes, node.main_type};
 }
 
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {

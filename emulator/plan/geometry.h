@@ -42,7 +42,9 @@ uint64_t trips_of(int64_t from, int64_t until, int64_t step);
 
 // A static number of an operand: a constant, or a number itself.
 int64_t static_integer(const Plan& plan, Operand operand);
-// An attribute of the node's row by its name; one that is not given has no items.
+// One of an instruction's attributes, or of the node's own, by its name; one that is not given has no items.
+const Attribute& attribute(isa::Opcode opcode, const std::vector<Attribute>& attributes,
+                           std::string_view name);
 const Attribute& attribute(const Node& node, std::string_view name);
 bool flag(const Node& node, std::string_view name);
 
@@ -60,6 +62,18 @@ struct MatrixShape {
 };
 MatrixShape matrix_shape(const Node& node);
 
+// One of the products of a matrix node, of which it has products_of(node): its operands among the node's.
+struct Factors {
+  size_t right = 1;
+  size_t bias = kNone;
+  const std::vector<Attribute>* attributes = nullptr;
+  isa::Type type;  // of the product, before the chain
+};
+inline size_t products_of(const Node& node) { return 1 + node.others.size(); }
+Factors factors_of(const Node& node, size_t product);
+// Whether a node has several products, or several results: it is then a thin one.
+inline bool is_group(const Node& node) { return !node.gives.empty(); }
+
 // How a matrix product is computed.
 enum class Product : uint8_t {
   ordered,  // by the dot order, in parts as the unit likes
@@ -71,6 +85,14 @@ inline constexpr int64_t kPartRows = 128;
 // What a `thin` product has at most: rows and k.
 inline constexpr int64_t kThinRows = 4;
 inline constexpr int64_t kThinDepth = 4096;
+// And a node with several of them: products, outputs of a tile, where those of a product are as many as of each of a
+// power of two of products, and bytes of a tile's right operands.
+inline constexpr int64_t kGroupProducts = 4;
+inline constexpr int64_t kGroupOutputs = 256;
+inline constexpr int64_t kGroupBytes = int64_t{72} * 1024;
+// Columns of a tile of a node with so many thin products, of `element` bytes an element, at most; 0: it would have
+// no room.
+int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element);
 // Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
 // numerics; the rest is ordered.
 Product product_of(const Plan& plan, const Node& node);

@@ -9,6 +9,7 @@
 #include "emulator/plan/depend.h"
 #include "emulator/plan/flow.h"
 #include "emulator/plan/fuse.h"
+#include "emulator/plan/group_products.h"
 #include "emulator/plan/long_reduction.h"
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
@@ -28,6 +29,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   if (!flow) return flow.take_problems();
   split(module, device, *flow);
   Fusion fusion = fuse(module, *flow, options.fuse);
+  if (options.fuse && !device.packs_panels) group_products(module, *flow, fusion);
 
   Plan plan;
   plan.device = device;

@@ -32,6 +32,7 @@ class Lowering {
   void make_registers();
   void make_regions();
   void make_nodes();
+  std::vector<Attribute> attributes(const Step& step);
   void make_node(const Group& group);
   void mark_immutable();
   uint32_t node_at(uint32_t step) const;  // the first node of a group at or after `step`
@@ -71,7 +72,7 @@ void Lowering::collect_uses() {
     if (group.main != kNone)
       for (const FlowAttribute& attribute : flow_.steps[group.main].attributes)
         for (Name name : attribute.items) use(name, group.step);
-    for (Name name : last.results) {
+    for (Name name : results_of(flow_, group)) {
       use(name, group.step);
       if (name.is(Kind::value)) begin_[name.index] = std::min(begin_[name.index], group.step);
       if (name.is(Kind::tensor) || flow_.values[name.index].variable)
@@ -242,6 +243,17 @@ Operand Lowering::operand(Name name) {
   return {};
 }
 
+std::vector<Attribute> Lowering::attributes(const Step& step) {
+  std::vector<Attribute> all;
+  for (const FlowAttribute& attribute : step.attributes) {
+    Attribute lowered;
+    lowered.given = attribute.given;
+    for (Name name : attribute.items) lowered.items.push_back(operand(name));
+    all.push_back(std::move(lowered));
+  }
+  return all;
+}
+
 void Lowering::make_node(const Group& group) {
   const Step& last = flow_.steps[group.step];
   const Step& main = flow_.steps[group.main == kNone ? group.step : group.main];
@@ -258,21 +270,22 @@ void Lowering::make_node(const Group& group) {
   node.own_operands = group.own_operands;
   node.prologue = group.prologue;
   node.chain = group.chain;
+  node.gives = group.gives;
   for (Name name : group.operands) {
     node.operands.push_back(operand(name));
     node.operand_types.push_back(flow_.type_of(module_, name));
   }
   if (!group.prologue.empty()) node.operand_types[0] = group.source;
   if (group.main != kNone) {
-    for (const FlowAttribute& attribute : main.attributes) {
-      Attribute lowered;
-      lowered.given = attribute.given;
-      for (Name name : attribute.items) lowered.items.push_back(operand(name));
-      node.attributes.push_back(std::move(lowered));
-    }
+    node.attributes = attributes(main);
     if (!main.results.empty()) node.main_type = flow_.type_of(module_, main.results[0]);
   }
-  for (Name name : last.results) node.results.push_back(view(name));
+  for (const GroupProduct& other : group.others) {
+    const Step& step = flow_.steps[other.step];
+    node.others.push_back(
+        {other.right, other.bias, attributes(step), flow_.type_of(module_, step.results[0])});
+  }
+  for (Name name : results_of(flow_, group)) node.results.push_back(view(name));
   // A scalar instruction, and what acts on one element, is the control processor's.
   const bool scalar = !last.results.empty() && flow_.type_of(module_, last.results[0]).scalar;
   if (scalar && node.unit != Unit::control) {

@@ -116,13 +116,23 @@ struct MicroStep {
   };  // main: what the node's own instruction gave
   struct Input {
     From from = From::none;
-    uint32_t index = 0;  // of Node::operands, or of an earlier step of the same program
+    // Of Node::operands, of an earlier step of the same program; of a node with several products, of these.
+    uint32_t index = 0;
+    bool operator==(const Input&) const = default;
   };
   isa::Opcode opcode{};
   isa::DType from = isa::DType::none;  // what the row's T stands for
   isa::DType to = isa::DType::none;    // the element type of the result
   std::array<Input, 3> inputs;
   std::array<Input, 2> attributes;  // its numbers, in the order of the row; none: the default
+};
+
+// Another product of a node that has several with one left operand (group_products.h).
+struct OtherProduct {
+  uint32_t right = 0;     // of Node::operands
+  uint32_t bias = kNone;  // the same
+  std::vector<Attribute> attributes;
+  isa::Type main_type;
 };
 
 struct Node {
@@ -141,6 +151,8 @@ struct Node {
   isa::Type main_type;              // of its own first result, before the tail
   std::vector<MicroStep> prologue;  // gives the elements of operand 0, which is then none
   std::vector<MicroStep> chain;     // a pointwise node's work; of others the tail
+  std::vector<OtherProduct> others;
+  std::vector<MicroStep::Input> gives;  // of a node with a group of products: what each result is
   uint32_t first_task = 0;
   uint32_t tasks = 0;
   uint32_t decides = kNone;  // the region whose trips this control node decides

@@ -51,6 +51,7 @@ std::string node_text(const Plan& plan, const Node& node) {
   const bool is_chain = node.main_type.dtype == isa::DType::none && !node.chain.empty();
   if (!node.prologue.empty()) text += fmt::format("({}) . ", program_text(node.prologue));
   text += is_chain ? program_text(node.chain) : std::string(isa::info(node.opcode).mnemonic);
+  if (!node.others.empty()) text += fmt::format(" x {}", products_of(node));
   if (!is_chain && !node.chain.empty()) text += fmt::format(" . ({})", program_text(node.chain));
   bool first = true;
   for (Operand operand : node.operands) {

@@ -5,6 +5,7 @@
 // the copies of a task run on from part to part.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "emulator/plan/geometry.h"
@@ -29,7 +30,18 @@ constexpr int64_t kThinWhole = int64_t{20} * 1024;  // bytes of a matrix that is
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
+// Columns that are copied at once.
+int64_t thin_step(const MatrixShape& shape, int64_t element) { return shape.tb ? 4 : 16 / element; }
+
 }  // namespace
+
+int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element) {
+  const int64_t step = thin_step(shape, element);
+  const auto places = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(products)));
+  const int64_t by_outputs = kGroupOutputs / (places * shape.m);
+  const int64_t by_bytes = kGroupBytes / (products * shape.k * element);
+  return std::min(by_outputs, by_bytes) / step * step;
+}
 
 Product product_of(const Plan& plan, const Node& node) {
   if (plan.device.packs_panels) return Product::ordered;
@@ -110,13 +122,16 @@ MatrixTiles tensor_tiles(const Device& device, int64_t share, const MatrixShape&
 // Columns that give every processor of the node's share its own, in steps of a copy of 16 bytes and no fewer
 // than memory brings at a time, a sector of 32. A matrix of few bytes is one task, because what reads its
 // product then stays with it.
-MatrixTiles thin_tiles(int64_t share, const MatrixShape& shape, int64_t element) {
-  const int64_t step = shape.tb ? 4 : 16 / element;
-  const bool small = shape.n * shape.k * element <= kThinWhole;
+MatrixTiles thin_tiles(int64_t share, const MatrixShape& shape, int64_t element, const Node& node) {
+  const int64_t step = thin_step(shape, element);
+  const auto products = static_cast<int64_t>(products_of(node));
+  const bool small = products * shape.n * shape.k * element <= kThinWhole;
   const int64_t wanted = small ? shape.n : parts_of(shape.n * shape.batches, share);
   MatrixTiles tiles;
   tiles.rows = shape.m;
   tiles.columns = std::max(2 * step, parts_of(wanted, step) * step);
+  if (is_group(node))
+    tiles.columns = std::min(tiles.columns, group_columns(shape, products, element));
   count_tiles(tiles, shape);
   return tiles;
 }
@@ -132,7 +147,7 @@ MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
     case Product::tensor:
       return tensor_tiles(plan.device, share, shape);
     case Product::thin:
-      return thin_tiles(share, shape, isa::byte_size(node.operand_types[1].dtype));
+      return thin_tiles(share, shape, isa::byte_size(node.operand_types[1].dtype), node);
   }
   return ordered_tiles(plan.device, share, shape);
 }

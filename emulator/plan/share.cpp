@@ -48,7 +48,8 @@ double work_of(const Plan& plan, const Node& node) {
   if (node.unit != Unit::matrix) return cycles;
   const MatrixShape shape = matrix_shape(node);
   const double each = static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-                      static_cast<double>(shape.k) * static_cast<double>(shape.batches);
+                      static_cast<double>(shape.k) * static_cast<double>(shape.batches) *
+                      static_cast<double>(products_of(node));
   const bool tensor = product_of(plan, node) == Product::tensor;
   return cycles + each / (tensor ? kByTensorCores : kMultiplications);
 }

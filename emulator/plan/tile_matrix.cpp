@@ -31,15 +31,19 @@ void Tiler::matrix(Node& node) {
     matrix_operand(node.operands[0], node.operand_types[0], shape, tile.batch,
                    shape.ta ? 0 : tile.row, shape.ta ? shape.k : tile.rows, shape.ta ? tile.row : 0,
                    shape.ta ? tile.rows : shape.k);
-    matrix_operand(node.operands[1], node.operand_types[1], shape, tile.batch,
-                   shape.tb ? tile.column : 0, shape.tb ? tile.columns : shape.k,
-                   shape.tb ? 0 : tile.column, shape.tb ? shape.k : tile.columns);
-    if (node.own_operands > 2 && node.operands[2])
-      add(node.operands[2], broadcast_part(node.operand_types[2], node.main_type.shape, part),
-          false, false);
+    for (size_t p = 0; p < products_of(node); ++p) {
+      const Factors factors = factors_of(node, p);
+      matrix_operand(node.operands[factors.right], node.operand_types[factors.right], shape,
+                     tile.batch, shape.tb ? tile.column : 0, shape.tb ? tile.columns : shape.k,
+                     shape.tb ? 0 : tile.column, shape.tb ? shape.k : tile.columns);
+      if (factors.bias != kNone)
+        add(node.operands[factors.bias],
+            broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,
+            false);
+    }
     read_scalars(node);
     read_programs(node, part, node.main_type, part);
-    add({Operand::Kind::view, node.results[0]}, part, true, false);
+    for (uint32_t result : node.results) add({Operand::Kind::view, result}, part, true, false);
   }
 }
 

@@ -257,7 +257,7 @@ Status bench_lstm(GpuBench& bench) {
                        {"lstm",
                         "LSTM f32, batch 1, 256 steps, hidden 512",
                         1,
-                        {{"STEPS", "5"}, {"INPUTS", "20"}, {"HIDDEN", "33"}},
+                        {{"STEPS", "8"}, {"INPUTS", "20"}, {"HIDDEN", "33"}},
                         {},
                         {kStrict, kFast},
                         {{"resident", kStrict, 5.5}, {"resident", kFast, 8}},

@@ -104,6 +104,22 @@ void expect_same(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("cells of thin products give the same bits on units") {
+  for (const auto& [rows, hidden] :
+       {std::pair(1, 32), std::pair(1, 70), std::pair(4, 24), std::pair(3, 65)})
+    for (const uint32_t threads : {1U, 4U}) {
+      INFO(rows << " x " << hidden << " by " << threads);
+      const isa::Module module =
+          plan::test::assembled(fmt::format(plan::test::kCells, rows, hidden));
+      const plan::Plan plan = plan::test::linked(module, plan::test::small_device(7));
+      Given given;
+      const Outcome evaluated = plan::test::run(module, plan, 1, given);
+      REQUIRE(evaluated.failure == "");
+      given.prepare = with_units(threads);
+      CHECK(plan::test::run(module, plan, 1, given) == evaluated);
+    }
+}
+
 TEST_CASE("lines that have no room in shared memory are worked on in parts") {
   for (const char* type : {"f32", "f64", "bf16"}) {
     INFO(type);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "emulator/plan/geometry.h"
 #include "emulator/plan/print.h"
 #include "tests/unit/plan/programs.h"
 #include "tests/unit/plan/run.h"
@@ -148,6 +149,39 @@ TEST_CASE("an instruction that may trap keeps its place") {
   const Plan plan = linked(module, small_device(2));
   CHECK(plan.nodes.size() == 2);
   CHECK(says(plan, "it may trap"));
+}
+
+TEST_CASE(
+    "thin products of one operand that a program joins are one node, and carry what a loop "
+    "carries") {
+  const Plan plan = linked(assembled(fmt::format(kCells, 1, 32)), small_device(7));
+  std::vector<const Node*> groups;
+  for (const Node& node : plan.nodes)
+    if (is_group(node)) groups.push_back(&node);
+  REQUIRE(groups.size() == 3);
+  for (const size_t step : {0, 1}) {
+    CHECK(groups[step]->others.size() == 3);
+    CHECK(groups[step]->chain.size() == 4);
+    CHECK(groups[step]->results.size() == 2);
+  }
+  CHECK(groups[2]->others.size() == 2);
+  CHECK(groups[2]->results.size() == 2);
+  const Node* after = groups[1];
+  for (const uint32_t result : after->results)
+    CHECK(plan.buffers[plan.view(result).buffer].name.starts_with("%"));
+  // The copies of a yield are none: a trip is the two steps and what they read and write beside.
+  uint32_t copies = 0;
+  for (const Node& node : plan.nodes)
+    copies += node.region == after->region && node.opcode == isa::Opcode::Copy ? 1 : 0;
+  CHECK(copies == 0);
+}
+
+TEST_CASE("a product stays what it is where a joined one would pass a write to what it reads") {
+  const Plan plan = linked(assembled(".input @x f32[1,8]\n.state @w f32[8,8]\n.state @v f32[8,8]\n"
+                                     ".output @y f32[1,8]\n.func main() {\n%a = matmul @x, @w\n"
+                                     "@w = mul @w, 0.5\n%b = matmul @x, @v\n@y = add %a, %b\n}\n"),
+                           small_device(3));
+  for (const Node& node : plan.nodes) CHECK_FALSE(is_group(node));
 }
 
 }  // namespace trek::plan::test

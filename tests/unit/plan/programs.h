@@ -81,4 +81,54 @@ inline constexpr const char* kControl = R"(
 }
 )";
 
+// Thin products that programs join: the gates of an LSTM, two steps a trip, and of a cell of three gates with rows of
+// half words, weights by line and a bias for each column. ROWS, HIDDEN: how many.
+inline constexpr const char* kCells = R"(
+.const ROWS = {}
+.const HIDDEN = {}
+.state  @u f32[HIDDEN,HIDDEN] = normal(0, 0.3, key=1)
+.state  @v f32[HIDDEN,HIDDEN] = normal(0, 0.3, key=2)
+.state  @w f32[HIDDEN,HIDDEN] = normal(0, 0.3, key=3)
+.state  @z f32[HIDDEN,HIDDEN] = normal(0, 0.3, key=4)
+.state  @s f32[8 * ROWS,HIDDEN] = normal(0, 1, key=5)
+.state  @h f32[ROWS,HIDDEN] = normal(0, 1, key=6)
+.state  @a bf16[HIDDEN,HIDDEN] = normal(0, 0.3, key=7)
+.state  @b bf16[HIDDEN,HIDDEN] = normal(0, 0.3, key=8)
+.state  @d bf16[HIDDEN,HIDDEN] = normal(0, 0.3, key=9)
+.state  @e bf16[HIDDEN] = normal(0, 1, key=10)
+.output @y f32[8 * ROWS,HIDDEN]
+.output @r bf16[ROWS,HIDDEN]
+.output @g bf16[ROWS,HIDDEN]
+.macro step H_AFTER, C_AFTER, H, C, T {{
+  $first  = mul {{T}}, ROWS
+  %from   = slice @s, at=[$first,0], size=[ROWS,HIDDEN]
+  %in     = matmul {{H}}, @u, bias=%from, tail=sigmoid
+  %forget = matmul {{H}}, @v, bias=%from, tail=sigmoid
+  %cell   = matmul {{H}}, @w, tail=tanh
+  %out    = matmul {{H}}, @z, bias=%from, tail=sigmoid
+  %kept   = mul %forget, {{C}}
+  {{C_AFTER}} = fma %in, %cell, %kept
+  %seen   = tanh {{C_AFTER}}
+  {{H_AFTER}} = mul %out, %seen
+  update! @y, {{H_AFTER}}, at=[$first,0]
+}}
+.func main() {{
+  %hl, %cl = loop $t = 0 until 8 step 2 carry %h = @h, %c = @h {{
+    step %h1, %c1, %h, %c, $t
+    $next = add $t, 1
+    step %h2, %c2, %h1, %c1, $next
+    yield %h2, %c2
+  }}
+  %x = cast %hl, to=bf16
+  %f = matmul %x, @a, tb, bias=@e, tail=sigmoid
+  %m = matmul %x, @b, tb, to=f32
+  %n = matmul %x, @d, tb, to=bf16
+  %k = mul %f, %n
+  %l = cast %m, to=bf16
+  %o = sub %l, @e
+  @r = add %k, %o
+  @g = copy %o
+}}
+)";
+
 }  // namespace trek::plan::test

@@ -1,6 +1,7 @@
 // Plans against the reference, which shares only the meaning of single elements with them: the same bits,
 // the same traps, and as many instructions.
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "tests/property/random_module.h"
 #include "tests/unit/plan/programs.h"
@@ -13,6 +14,12 @@ TEST_CASE("a training loop leaves what the reference leaves, by as many instruct
 
 TEST_CASE("carried values, branches, whiles and calls leave what the reference leaves") {
   expect_as_reference(assembled(kControl));
+}
+
+TEST_CASE("cells of thin products leave what the reference leaves") {
+  for (const auto& [rows, hidden] :
+       {std::pair(1, 32), std::pair(1, 70), std::pair(4, 24), std::pair(3, 65)})
+    expect_as_reference(assembled(fmt::format(kCells, rows, hidden)));
 }
 
 TEST_CASE("random modules leave what the reference leaves, or trap where it traps") {

@@ -1,0 +1,166 @@
+// A task of a thin product, and the tail that an output goes through: see matrix_thin.h.
+#pragma once
+
+#include "emulator/device/copies.h"
+#include "emulator/device/matrix_thin_cut.h"
+#include "emulator/device/stage.h"
+
+namespace trek::device::thin {
+
+inline constexpr uint32_t kAddends = 8;  // sums that a thread reads before it adds
+
+// A task: the node, and where its tile lies.
+struct Work {
+  const Task& task;
+  const Node& node;
+  std::byte* arena;
+  const std::byte* left;   // the first row
+  const std::byte* right;  // the first column
+  int64_t first;           // the first output
+  uint32_t column;         // and its column
+  uint32_t columns;
+
+  TREK_ON_DEVICE const Matrix& matrix() const { return node.matrix; }
+  TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin.cut; }
+  TREK_ON_DEVICE const ThinGroup& group() const { return node.matrix.thin.group; }
+  TREK_ON_DEVICE bool is_group() const { return group().products != 0; }
+  // Where an operand lies. The resident kernel has no context here yet.
+  TREK_TILE_MEMBER std::byte* memory(const Operand& operand) const {
+#ifdef TREK_SPECIALISED
+    return task.memory(operand);
+#else
+    return arena + operand.offset;
+#endif
+  }
+  TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
+};
+
+// Places in shared memory are of 32 bits.
+template <typename T>
+TREK_TILE T* ahead_of(T* at, uint32_t elements) {
+  return at + elements;
+}
+
+// kBytes from memory to shared memory, which arrive before wait_for_copies() has returned.
+template <uint32_t kBytes>
+TREK_TILE void copy(const Task& task, uint32_t to, const std::byte* from) {
+#ifdef __CUDA__
+  if constexpr (kBytes > 2)
+    copy_ahead<kBytes>(shared_address(task.shared<std::byte>(to)), from);
+  else
+    *task.shared<Aliased<uint16_t>>(to) = read<uint16_t>(from, 0);
+#else
+  __builtin_memcpy(task.shared<std::byte>(to), from, kBytes);
+#endif
+}
+
+// An output: its element of the result, and its column.
+struct Output {
+  int64_t element;
+  uint32_t column;
+};
+// Output i of a part of so many columns that is `ahead` columns from the tile's first.
+TREK_TILE Output output_of(const Work& work, uint32_t columns, uint32_t ahead, uint32_t i) {
+  const uint32_t row = work.cut().rows == 1 ? 0 : i / columns;
+  const uint32_t column = ahead + (i - row * columns);
+  return {work.first + row * work.matrix().n + column, work.column + column};
+}
+
+// Whether a thread has one output of the tile or none.
+TREK_TILE bool is_alone(const Task& task, const Work& work) {
+  return work.cut().alone != 0 && task.threads() == kBlockThreads;
+}
+
+// Where what a step of the tail has beside the sum is kept until it is wanted.
+TREK_TILE uint32_t beside_at(const Task& task, uint32_t step) {
+  return shared_at::kSlots + 4 * (step * task.threads() + task.thread());
+}
+TREK_TILE bool is_operand(const TailStep& step) {
+  return step.second == TailStep::row || step.second == TailStep::elements;
+}
+// Where it lies, in elements.
+TREK_TILE int64_t beside_of(const TailStep& step, const Output& output) {
+  return step.second == TailStep::row ? output.column : output.element;
+}
+// Calls act(number, step) for every step of the tail.
+template <class Act>
+TREK_TILE void each_step(const Work& work, Act act) {
+  each_row<kMaxTail>(work.matrix().tail_steps,
+                     [&](uint32_t s) TREK_TILE_LAMBDA { act(s, work.matrix().tail[s]); });
+}
+// Asks for an element of an operand, to be a word at `to`. Copies are of no group yet.
+TREK_TILE void load_beside(const Task& task, const Work& work, const Operand& from, int64_t place,
+                           uint32_t to) {
+  const auto type = static_cast<DType>(from.dtype);
+  const std::byte* at = work.memory(from);
+  if (type == DType::f32)
+    copy<4>(task, to, at + 4 * place);
+  else
+    *task.shared<Aliased<uint32_t>>(to) = load32(at, type, place);
+}
+// Asks for all that the tail has beside a sum.
+TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
+  each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
+    if (is_operand(step))
+      load_beside(task, work, work.node.operand(step.index), beside_of(step, output),
+                  beside_at(task, s));
+  });
+}
+TREK_TILE uint32_t load_one(const Work& work, const Operand& from, int64_t place) {
+  return load32(work.memory(from), static_cast<DType>(from.dtype), place);
+}
+// A step of a tail, from the value before it and what stands beside it.
+TREK_TILE float apply_tail_step(const TailStep& step, float value, float beside) {
+  switch (static_cast<Opcode>(step.opcode)) {
+    case Opcode::Add:
+      value = semantics::add(value, beside);
+      break;
+    case Opcode::Mul:
+      value = semantics::mul(value, beside);
+      break;
+    case Opcode::Relu:
+      value = semantics::relu(value);
+      break;
+    case Opcode::ReluGrad:
+      value = semantics::relu_grad(value, beside);
+      break;
+    case Opcode::Cast:
+      break;
+    default:
+      value = as_float(apply_real32(static_cast<Opcode>(step.opcode), bits_of(value), 0, 0, 0, 0));
+      break;
+  }
+  return rounded(static_cast<DType>(step.to), value);
+}
+TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& output, float value) {
+  const bool loaded = is_alone(task, work);
+  each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
+    float beside = 0;
+    if (step.second == TailStep::scalar)
+      beside = as_float(static_cast<uint64_t>(work.node.scalar(step.index).value));
+    else if (is_operand(step))
+      beside =
+          as_float(loaded ? *task.shared<Aliased<uint32_t>>(beside_at(task, s))
+                          : load_one(work, work.node.operand(step.index), beside_of(step, output)));
+    value = apply_tail_step(step, value, beside);
+  });
+  return value;
+}
+
+// The sum of an output's blocks in ascending order, of which one is at `sums`, the next `pitch` behind it.
+TREK_TILE float sum_of_blocks(const float* sums, uint32_t blocks, uint32_t pitch) {
+  float total = sums[0];
+  TREK_ROLLED
+  for (uint32_t b = 1; b < blocks; b += kAddends) {
+    // A block that there is not adds -0, which changes nothing.
+    float addend[kAddends];
+    TREK_UNROLLED
+    for (uint32_t j = 0; j < kAddends; ++j)
+      addend[j] = b + j < blocks ? sums[(b + j) * pitch] : -0.0f;
+    TREK_UNROLLED
+    for (const float next : addend) total = semantics::add(total, next);
+  }
+  return total;
+}
+
+}  // namespace trek::device::thin
