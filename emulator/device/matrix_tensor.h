@@ -2,17 +2,18 @@
 // in an order of the hardware's own. Device only.
 //
 // A tile is worked on in parts of 128 rows by part_columns. Both operands come to shared memory in slots of
-// 64 k, several slots ahead of their use (tensor_core.h says how they lie there). What is outside of an
-// operand is 0 in both, so any m, n and k will do.
+// 64 k, several slots ahead of their use. What is outside of an operand is 0 in both, so any m, n and k will do.
 //
 // There are two ways through a part. This file has the one that any GPU from sm_80 on can go: copies of 16
-// bytes by all threads, eight warps of 64 × 32 outputs, parts of 128 × 128; operands whose lines are not
-// 16-byte aligned are brought element by element. matrix_tensor_90a.h has Hopper's.
+// bytes by all threads, eight warps of 64 × 32 outputs, parts of 128 × 128; of operands whose lines are not
+// 16-byte aligned the aligned pieces around them are brought, and shifted where they have arrived.
+// matrix_tensor_90a.h has Hopper's.
 #pragma once
 
 #ifdef __CUDA__
 
 #include "emulator/device/matrix_tail.h"
+#include "emulator/device/pieces.h"
 #include "emulator/device/stage.h"
 
 namespace trek::device {
@@ -61,11 +62,16 @@ struct Side {
   bool aligned;    // all pieces of eight neighbours are 16-byte aligned
 };
 TREK_TILE Side side_of(const std::byte* data, int64_t pitch, int64_t lines) {
-  const bool aligned = (reinterpret_cast<uintptr_t>(data) & 15) == 0 && pitch % 8 == 0;
-  return {data, pitch, static_cast<uint32_t>(lines < kPartRows ? lines : kPartRows), aligned};
+  return {data, pitch, static_cast<uint32_t>(lines < kPartRows ? lines : kPartRows),
+          bytes_before(data) == 0 && pitch % 8 == 0};
 }
 
-inline constexpr uint32_t kPanelBytes = kPartRows * kRowBytes;  // 128 lines of 64 k, either way
+// A panel has 128 rows of 64 elements: of a line 64 k; or at one k 64 lines, lines 64 ... 127 after all of the
+// first. A row has a piece of 16 bytes more than that, which keeps eight rows of one column in eight banks,
+// and is there for rows that begin between two pieces of memory.
+inline constexpr uint32_t kRowPieces = 8;  // of a row's elements
+inline constexpr uint32_t kPanelRow = kRowBytes + 16;
+inline constexpr uint32_t kPanelBytes = kPartRows * kPanelRow;
 inline constexpr uint32_t kRing = 4;
 inline constexpr uint32_t kRingAt = (shared_at::kSlots + 127) / 128 * 128;
 static_assert(kRingAt + kRing * 2 * kPanelBytes <= kSharedBytes);
@@ -74,55 +80,66 @@ TREK_TILE uint32_t at_most(int64_t value, uint32_t most) {
   return value < 0 ? 0 : value < most ? static_cast<uint32_t>(value) : most;
 }
 
-// Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. Rows of 64 k of
-// a line (kByLine); or of 64 lines at one k, lines 64 ... 127 after all of the first. A thread brings a
-// piece of every 32nd row.
+// The elements of a panel's row in memory, neighbours, and how many of them exist.
+struct PanelRow {
+  const std::byte* data;
+  uint32_t count;
+};
+template <bool kByLine>
+TREK_TILE PanelRow row_of(const Side& side, int64_t k, int64_t there, uint32_t row) {
+  if constexpr (kByLine)
+    return {side.data + 2 * (row * side.pitch + k), row < side.lines ? at_most(there, kRow) : 0};
+  const uint32_t place = row % kRow;
+  const uint32_t line = row - place;
+  return {side.data + 2 * ((k + place) * side.pitch + line),
+          place < there ? at_most(int64_t{side.lines} - line, kRow) : 0};
+}
+
+// A thread brings a piece of every 32nd row; the eight lanes of a row are of one warp.
+inline constexpr uint32_t kRowsApart = kBlockThreads / kRowPieces;
+
+// Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. What a row has in
+// front of its first element up to a piece of memory comes with it; what does not exist is 0.
 template <bool kByLine>
 TREK_TILE void fetch(const Task& task, const Side& side, int64_t k, int64_t there, uint32_t to) {
-  constexpr uint32_t kRowsApart = kBlockThreads / 8;
-  const uint32_t row = opaque(task.thread()) / 8;
-  const uint32_t along = opaque(task.thread()) % 8 * 8;
-  to += piece_at(row, along / 8);
-  if constexpr (kByLine) {
-    const uint32_t count = at_most(there - along, 8);
-    const std::byte* from = side.data + 2 * (row * side.pitch + k + along);
+  const uint32_t first = opaque(task.thread()) / kRowPieces;
+  const uint32_t piece = opaque(task.thread()) % kRowPieces;
 #pragma unroll
-    for (uint32_t p = 0; p < kPartRows; p += kRowsApart) {
-      const uint32_t exist = row + p < side.lines ? count : 0;
-      copy_16(to + p * kRowBytes, exist == 0 ? side.data : from, 2 * exist);
-      from += 2 * kRowsApart * side.pitch;
-    }
-  } else {
-    const std::byte* from = side.data + 2 * ((k + row) * side.pitch + along);
-#pragma unroll
-    for (uint32_t p = 0; p < kDepth; p += kRowsApart) {
-#pragma unroll
-      for (uint32_t line = 0; line < kPartRows; line += kRow) {
-        const uint32_t count = at_most(int64_t{side.lines} - along - line, 8);
-        const uint32_t exist = row + p < there ? count : 0;
-        copy_16(to + (line + p) * kRowBytes, exist == 0 ? side.data : from + 2 * line, 2 * exist);
-      }
-      from += 2 * kRowsApart * side.pitch;
-    }
+  for (uint32_t p = 0; p < kPartRows; p += kRowsApart) {
+    const PanelRow row = row_of<kByLine>(side, k, there, first + p);
+    const std::byte* data = row.count == 0 ? side.data : row.data;
+    const std::byte* from = data - bytes_before(data);
+    const int64_t bytes = row.count == 0 ? 0 : bytes_before(data) + 2 * row.count;
+    const uint32_t at = to + (first + p) * kPanelRow + 16 * piece;
+    const uint32_t exist = at_most(bytes - 16 * piece, 16);
+    copy_16(at, exist == 0 ? from : from + 16 * piece, exist);
+    if (side.aligned || piece != 0) continue;
+    const uint32_t behind = at_most(bytes - kRowBytes, 16);
+    copy_16(at + kRowBytes, behind == 0 ? from : from + kRowBytes, behind);
   }
 }
-// The same for operands without alignment, and done when it returns.
+
+// Moves the elements of the rows that fetch() has brought, once they are there, to the rows' beginnings. Nobody
+// else is needed: the lanes of a row exchange its pieces.
 template <bool kByLine>
-TREK_TILE void fetch_slowly(const Task& task, const Side& side, int64_t k, int64_t there,
-                            uint32_t to) {
-  TREK_ROLLED
-  for (uint32_t i = task.thread(); i < kPanelBytes / 2; i += kBlockThreads) {
-    const uint32_t row = i / kRow;
-    const uint32_t along = i % kRow;
-    const uint32_t line = kByLine ? row : row / kRow * kRow + along;
-    const uint32_t place = kByLine ? along : row % kRow;
-    uint16_t value = 0;
-    if (line < side.lines && place < there)
-      value = read<uint16_t>(
-          side.data, kByLine ? line * side.pitch + k + place : (k + place) * side.pitch + line);
-    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + piece_at(row, along / 8) + along % 8 * 2),
-                 "h"(value)
-                 : "memory");
+TREK_TILE void align_rows(const Task& task, const Side& side, int64_t k, uint32_t panel) {
+  constexpr uint32_t kRows = kPartRows / kRowsApart;
+  const uint32_t first = opaque(task.thread()) / kRowPieces;
+  const uint32_t at = panel + first * kPanelRow + opaque(task.thread()) % kRowPieces * 16;
+  Pieces pieces[kRows];
+  warp_sync();
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    load_piece(pieces[r].first, at + r * kRowsApart * kPanelRow);
+    load_piece(pieces[r].second, at + r * kRowsApart * kPanelRow + 16);
+  }
+  warp_sync();
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    const PanelRow row = row_of<kByLine>(side, k, 0, first + r * kRowsApart);
+    uint32_t piece[4];
+    take_piece(pieces[r], bytes_before(row.data), piece);
+    store_piece(at + r * kRowsApart * kPanelRow, piece);
   }
 }
 
@@ -138,14 +155,24 @@ TREK_TILE uint32_t matrices_at(uint32_t panel, uint32_t lane, uint32_t line, uin
   const uint32_t which = lane / 8;
   line += (lines_first ? which % 2 : which / 2) * 8;
   k += (lines_first ? which / 2 : which % 2) * 8;
-  if (kByLine) return panel + piece_at(line + lane % 8, k / 8);
-  return panel + piece_at(line / 64 * 64 + k + lane % 8, line % 64 / 8);
+  const uint32_t row = kByLine ? line : line / kRow * kRow + k;
+  return panel + (row + lane % 8) * kPanelRow + 2 * (kByLine ? k : line % kRow);
 }
 
-// Adds the products of a slot's 64 k to a warp's outputs.
+// How many of a warp's rows and columns exist.
+struct Extent {
+  uint32_t rows;
+  uint32_t columns;
+};
+TREK_TILE Extent extent_of(uint32_t warp, const Side& left, const Side& right) {
+  return {at_most(int64_t{left.lines} - warp / kWarpsAcross * kWarpRows, kWarpRows),
+          at_most(int64_t{right.lines} - warp % kWarpsAcross * kWarpColumns, kWarpColumns)};
+}
+
+// Adds the products of a slot's 64 k to a warp's outputs, 16 rows by 16 columns at a time where any exist.
 template <bool kBf16, bool kAByLine, bool kBByLine>
 TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t warp, uint32_t lane,
-                             float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+                             Extent exist, float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
   const uint32_t first_line = warp / kWarpsAcross * kWarpRows;
   const uint32_t first_column = warp % kWarpsAcross * kWarpColumns;
 #pragma unroll
@@ -161,10 +188,13 @@ TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t warp, uint3
       load_matrices<!kBByLine>(b[j],
                                matrices_at<kBByLine>(right, lane, first_column + 16 * j, k, false));
 #pragma unroll
-    for (uint32_t i = 0; i < kWarpRows / 16; ++i)
+    for (uint32_t i = 0; i < kWarpRows / 16; ++i) {
+      if (16 * i >= exist.rows) break;
 #pragma unroll
       for (uint32_t j = 0; j < kWarpColumns / 8; ++j)
-        multiply<kBf16>(sum[i] + 4 * j, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        if (8 * j < exist.columns)
+          multiply<kBf16>(sum[i] + 4 * j, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
   }
 }
 
@@ -178,14 +208,8 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
     if (step < steps) {
       const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
       const int64_t k = int64_t{step} * kDepth;
-      if (left.aligned)
-        fetch<kAByLine>(task, left, k, k_end - k, slot);
-      else
-        fetch_slowly<kAByLine>(task, left, k, k_end - k, slot);
-      if (right.aligned)
-        fetch<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
-      else
-        fetch_slowly<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
+      fetch<kAByLine>(task, left, k, k_end - k, slot);
+      fetch<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
     }
     commit_copies();
   };
@@ -197,12 +221,18 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
   for (uint32_t step = 0; step + 1 < kRing; ++step) bring(step);
   TREK_ROLLED
   for (uint32_t step = 0; step < steps; ++step) {
+    const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
     wait_for_copies(kRing - 2);
+    if (!left.aligned) align_rows<kAByLine>(task, left, int64_t{step} * kDepth, slot);
+    if (!right.aligned)
+      align_rows<kBByLine>(task, right, int64_t{step} * kDepth, slot + kPanelBytes);
     task.sync();  // everybody's copies are there, and the slot before has been read
     bring(step + kRing - 1);
-    const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
-    multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() / 32,
-                                             task.thread() % 32, sum);
+    const uint32_t warp = task.thread() / 32;
+    const Extent exist = extent_of(warp, left, right);
+    if (exist.rows != 0 && exist.columns != 0)
+      multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, warp, task.thread() % 32,
+                                               exist, sum);
   }
   wait_for_copies(0);
   task.sync();

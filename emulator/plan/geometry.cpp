@@ -85,17 +85,30 @@ uint64_t trips_of(int64_t from, int64_t until, int64_t step) {
   return (distance - 1) / stride + 1;
 }
 
-MatrixShape matrix_shape(const Node& node) {
-  const Shape& a = node.operand_types[0].shape;
-  const Shape& out = node.main_type.shape;
+bool pads_lines(const Plan& plan, const Node& node) {
+  const isa::Type& from = node.operand_types[0];
+  const Shape& to = plan.view(node.results[0]).type.shape;
+  const int last = to.rank() - 1;
+  if (last < 0 || isa::byte_size(from.dtype) != 2 || to[last] % kLineElements != 0) return false;
+  for (int i = 0; i < last; ++i)
+    if (to[i] != from.shape[i]) return false;
+  return static_integer(plan, attribute(node, "low").items[static_cast<size_t>(last)]) == 0;
+}
+
+MatrixShape matrix_shape(const Shape& a, const Shape& b, const Shape& out, bool ta, bool tb) {
   MatrixShape shape;
-  shape.ta = flag(node, "ta");
-  shape.tb = flag(node, "tb");
+  shape.ta = ta;
+  shape.tb = tb;
   shape.m = out[out.rank() - 2];
   shape.n = out[out.rank() - 1];
-  shape.k = a[a.rank() - (shape.ta ? 2 : 1)];
+  shape.k = std::min(a[a.rank() - (ta ? 2 : 1)], b[b.rank() - (tb ? 1 : 2)]);
   for (int i = 0; i + 2 < out.rank(); ++i) shape.batches *= out[i];
   return shape;
+}
+
+MatrixShape matrix_shape(const Node& node) {
+  return matrix_shape(node.operand_types[0].shape, node.operand_types[1].shape,
+                      node.main_type.shape, flag(node, "ta"), flag(node, "tb"));
 }
 
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {

@@ -49,7 +49,13 @@ bool flag(const Node& node, std::string_view name);
 // The work for a logit of a loss, in elements of pointwise instructions.
 inline constexpr int64_t kWorkOfLogit = 16;
 
-// A matrix product: shapes without the batch, and how the batch of a result reads the operands.
+// Of 16-bit elements as many as a copy engine's 16 bytes, of which lines must be multiples.
+inline constexpr int64_t kLineElements = 8;
+// Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of kLineElements, and nothing else.
+bool pads_lines(const Plan& plan, const Node& node);
+
+// A matrix product: shapes without the batch, and how the batch of a result reads the operands. An operand may
+// have longer lines than the shape says, with zeros at their ends (split.h).
 struct MatrixShape {
   int64_t m = 0;
   int64_t n = 0;
@@ -58,6 +64,8 @@ struct MatrixShape {
   bool ta = false;
   bool tb = false;
 };
+MatrixShape matrix_shape(const isa::Shape& a, const isa::Shape& b, const isa::Shape& out, bool ta,
+                         bool tb);
 MatrixShape matrix_shape(const Node& node);
 
 // How a matrix product is computed.
@@ -73,7 +81,11 @@ inline constexpr int64_t kThinRows = 4;
 inline constexpr int64_t kThinDepth = 4096;
 // Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
 // numerics; the rest is ordered.
+Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
+// Whether a product by tensor cores is done sooner on copies of those operands whose lines a copy engine cannot
+// bring, which have so many elements together, than on the operands as they are.
+bool gains_by_padding(const Device& device, const MatrixShape& shape, int64_t elements);
 
 // The tiles of a matrix node, as the device and the number of tasks want them: of an ordered product, and
 // of any. count_tiles() works out what follows from a tile's rows and columns.

@@ -26,7 +26,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
 
   auto flow = inline_calls(module, entry);
   if (!flow) return flow.take_problems();
-  split(module, device, *flow);
+  split(module, device, options.fast, *flow);
   Fusion fusion = fuse(module, *flow, options.fuse);
 
   Plan plan;

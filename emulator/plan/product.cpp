@@ -31,15 +31,17 @@ int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; 
 
 }  // namespace
 
-Product product_of(const Plan& plan, const Node& node) {
-  if (plan.device.packs_panels) return Product::ordered;
-  const isa::DType type = node.operand_types[0].dtype;
+Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape) {
+  if (device.packs_panels) return Product::ordered;
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
-  const MatrixShape shape = matrix_shape(node);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
   if ((half || type == isa::DType::f32) && shape.m <= kThinRows && shape.k <= kThinDepth)
     return Product::thin;
-  return plan.fast && half ? Product::tensor : Product::ordered;
+  return fast && half ? Product::tensor : Product::ordered;
+}
+
+Product product_of(const Plan& plan, const Node& node) {
+  return product_of(plan.device, plan.fast, node.operand_types[0].dtype, matrix_shape(node));
 }
 
 namespace {
@@ -56,6 +58,9 @@ constexpr std::array<Width, 4> kWidths = {Width{256, 1060}, {192, 820}, {128, 58
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
+// A step of a part of 128 columns whose operands the block brings itself, and a node more in a chain.
+constexpr double kBroughtStep = 2200;
+constexpr double kNode = 6000;
 
 double estimate(int64_t share, const MatrixTiles& tiles, const MatrixShape& shape, double step) {
   const auto steps = static_cast<double>(parts_of(shape.k, 64));
@@ -72,13 +77,14 @@ double estimate(int64_t share, const MatrixTiles& tiles, const MatrixShape& shap
   return turns * (parts * part + kTask);
 }
 
-MatrixTiles tensor_tiles(const Device& device, int64_t share, const MatrixShape& shape) {
+MatrixTiles tensor_tiles(const Device& device, bool copies, int64_t share,
+                         const MatrixShape& shape) {
   const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
   MatrixTiles best;
   double least = 0;
   for (const Width& width : kWidths) {
     // Without the copy engine parts are square.
-    if (!device.copies_tensors && width.columns != kPartRows) continue;
+    if (!copies && width.columns != kPartRows) continue;
     for (int64_t down = 1; down <= 64; down *= 2)
       for (int64_t across = 1; across <= 64; across *= 2) {
         MatrixTiles tiles;
@@ -107,6 +113,15 @@ MatrixTiles tensor_tiles(const Device& device, int64_t share, const MatrixShape&
   return best;
 }
 
+// Whether the copy engine brings its operands.
+bool is_copied(const Device& device, const Node& node) {
+  const auto has_pieces = [&](size_t operand) {
+    const isa::Shape& shape = node.operand_types[operand].shape;
+    return shape[shape.rank() - 1] % kLineElements == 0;
+  };
+  return device.copies_tensors && has_pieces(0) && has_pieces(1);
+}
+
 // Columns that give every processor of the node's share its own, in steps of a copy of 16 bytes and no fewer
 // than memory brings at a time, a sector of 32. A matrix of few bytes is one task, because what reads its
 // product then stays with it.
@@ -130,11 +145,21 @@ MatrixTiles matrix_tiles(const Plan& plan, const Node& node) {
     case Product::ordered:
       break;
     case Product::tensor:
-      return tensor_tiles(plan.device, share, shape);
+      return tensor_tiles(plan.device, is_copied(plan.device, node), share, shape);
     case Product::thin:
       return thin_tiles(share, shape, isa::byte_size(node.operand_types[1].dtype));
   }
   return ordered_tiles(plan.device, share, shape);
+}
+
+bool gains_by_padding(const Device& device, const MatrixShape& shape, int64_t elements) {
+  if (!device.copies_tensors) return false;
+  const auto parts = static_cast<double>(parts_of(shape.m, kPartRows) *
+                                         parts_of(shape.n, kPartRows) * shape.batches);
+  const double turns = std::ceil(parts / device.processors);
+  const double steps = static_cast<double>(parts_of(shape.k, 64));
+  const double saved = turns * steps * (kBroughtStep - kWidths[2].step);
+  return saved > kNode + 4 * static_cast<double>(elements) / kMemory;
 }
 
 }  // namespace trek::plan
