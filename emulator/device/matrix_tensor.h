@@ -95,8 +95,13 @@ TREK_TILE PanelRow row_of(const Side& side, int64_t k, int64_t there, uint32_t r
           place < there ? at_most(int64_t{side.lines} - line, kRow) : 0};
 }
 
-// A thread brings a piece of every 32nd row; the eight lanes of a row are of one warp.
+// A thread brings a piece of every 32nd row; the eight lanes of a row are of one warp. Rows of lines that do not
+// exist are left as they are, since outputs of those are not given.
 inline constexpr uint32_t kRowsApart = kBlockThreads / kRowPieces;
+template <bool kByLine>
+TREK_TILE uint32_t rows_of(const Side& side) {
+  return kByLine || side.lines > kRow ? side.lines : kRow;
+}
 
 // Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. What a row has in
 // front of its first element up to a piece of memory comes with it; what does not exist is 0.
@@ -104,8 +109,10 @@ template <bool kByLine>
 TREK_TILE void fetch(const Task& task, const Side& side, int64_t k, int64_t there, uint32_t to) {
   const uint32_t first = opaque(task.thread()) / kRowPieces;
   const uint32_t piece = opaque(task.thread()) % kRowPieces;
+  const uint32_t rows = rows_of<kByLine>(side);
 #pragma unroll
   for (uint32_t p = 0; p < kPartRows; p += kRowsApart) {
+    if (p >= rows) break;
     const PanelRow row = row_of<kByLine>(side, k, there, first + p);
     const std::byte* data = row.count == 0 ? side.data : row.data;
     const std::byte* from = data - bytes_before(data);
@@ -126,16 +133,19 @@ TREK_TILE void align_rows(const Task& task, const Side& side, int64_t k, uint32_
   constexpr uint32_t kRows = kPartRows / kRowsApart;
   const uint32_t first = opaque(task.thread()) / kRowPieces;
   const uint32_t at = panel + first * kPanelRow + opaque(task.thread()) % kRowPieces * 16;
-  Pieces pieces[kRows];
+  const uint32_t rows = rows_of<kByLine>(side);
+  Pieces pieces[kRows] = {};
   warp_sync();
 #pragma unroll
   for (uint32_t r = 0; r < kRows; ++r) {
+    if (r * kRowsApart >= rows) break;
     load_piece(pieces[r].first, at + r * kRowsApart * kPanelRow);
     load_piece(pieces[r].second, at + r * kRowsApart * kPanelRow + 16);
   }
   warp_sync();
 #pragma unroll
   for (uint32_t r = 0; r < kRows; ++r) {
+    if (r * kRowsApart >= rows) break;
     const PanelRow row = row_of<kByLine>(side, k, 0, first + r * kRowsApart);
     uint32_t piece[4];
     take_piece(pieces[r], bytes_before(row.data), piece);
@@ -159,49 +169,83 @@ TREK_TILE uint32_t matrices_at(uint32_t panel, uint32_t lane, uint32_t line, uin
   return panel + (row + lane % 8) * kPanelRow + 2 * (kByLine ? k : line % kRow);
 }
 
-// How many of a warp's rows and columns exist.
-struct Extent {
-  uint32_t rows;
+// A warp's outputs, and of each slot's k those that it multiplies: of a part of few columns several warps have
+// the same outputs, and every `ways`-th piece of 16 k from `way` on.
+struct Share {
+  uint32_t row;
+  uint32_t column;
+  uint32_t rows;  // that exist
   uint32_t columns;
+  uint32_t way;
+  uint32_t ways;
 };
-TREK_TILE Extent extent_of(uint32_t warp, const Side& left, const Side& right) {
-  return {at_most(int64_t{left.lines} - warp / kWarpsAcross * kWarpRows, kWarpRows),
-          at_most(int64_t{right.lines} - warp % kWarpsAcross * kWarpColumns, kWarpColumns)};
+TREK_TILE Share share_of(uint32_t warp, const Side& left, const Side& right) {
+  const uint32_t across = right.lines <= kWarpColumns ? 1 : right.lines <= 2 * kWarpColumns ? 2 : 4;
+  const uint32_t row = warp / kWarpsAcross * kWarpRows;
+  const uint32_t column = warp % across * kWarpColumns;
+  return {row,
+          column,
+          at_most(int64_t{left.lines} - row, kWarpRows),
+          at_most(int64_t{right.lines} - column, kWarpColumns),
+          warp % kWarpsAcross / across,
+          kWarpsAcross / across};
 }
 
-// Adds the products of a slot's 64 k to a warp's outputs, 16 rows by 16 columns at a time where any exist.
+// Adds the products of a slot's 64 k to a warp's outputs, 16 rows by 8 columns at a time where any exist.
 template <bool kBf16, bool kAByLine, bool kBByLine>
-TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t warp, uint32_t lane,
-                             Extent exist, float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
-  const uint32_t first_line = warp / kWarpsAcross * kWarpRows;
-  const uint32_t first_column = warp % kWarpsAcross * kWarpColumns;
+TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t lane, const Share& share,
+                             float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
 #pragma unroll
   for (uint32_t k = 0; k < kDepth; k += 16) {
+    if (k / 16 % share.ways != share.way) continue;
     uint32_t a[kWarpRows / 16][4];
     uint32_t b[kWarpColumns / 16][4];
 #pragma unroll
     for (uint32_t i = 0; i < kWarpRows / 16; ++i)
       load_matrices<!kAByLine>(a[i],
-                               matrices_at<kAByLine>(left, lane, first_line + 16 * i, k, true));
+                               matrices_at<kAByLine>(left, lane, share.row + 16 * i, k, true));
 #pragma unroll
     for (uint32_t j = 0; j < kWarpColumns / 16; ++j)
       load_matrices<!kBByLine>(b[j],
-                               matrices_at<kBByLine>(right, lane, first_column + 16 * j, k, false));
+                               matrices_at<kBByLine>(right, lane, share.column + 16 * j, k, false));
 #pragma unroll
     for (uint32_t i = 0; i < kWarpRows / 16; ++i) {
-      if (16 * i >= exist.rows) break;
+      if (16 * i >= share.rows) break;
 #pragma unroll
       for (uint32_t j = 0; j < kWarpColumns / 8; ++j)
-        if (8 * j < exist.columns)
+        if (8 * j < share.columns)
           multiply<kBf16>(sum[i] + 4 * j, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
     }
   }
 }
 
+// Adds up the sums of warps that have the same outputs, in the order of their k: the first of them has all.
+TREK_TILE void join(const Task& task, const Share& share,
+                    float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+  constexpr uint32_t kOfWarp = kWarpRows * kWarpColumns;
+  if (share.ways == 1) return;
+  const uint32_t warp = opaque(task.thread()) / 32;
+  const uint32_t lane = opaque(task.thread()) % 32;
+  float* sums = task.shared<float>(kRingAt) + lane;
+  if (share.way != 0)
+#pragma unroll
+    for (uint32_t i = 0; i < kOfWarp / 32; ++i)
+      sums[warp * kOfWarp + 32 * i] = sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)];
+  task.sync();
+  const uint32_t apart = kWarpsAcross / share.ways;  // warps
+  if (share.way != 0) return;
+  TREK_ROLLED
+  for (uint32_t way = 1; way < share.ways; ++way)
+#pragma unroll
+    for (uint32_t i = 0; i < kOfWarp / 32; ++i)
+      sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)] +=
+          sums[(warp + way * apart) * kOfWarp + 32 * i];
+}
+
 // All of k for a part.
 template <bool kBf16, bool kAByLine, bool kBByLine>
 TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right, int64_t k_end,
-                             float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+                             const Share& share, float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
   const uint32_t ring = shared_address(task.shared<std::byte>(kRingAt));
   const auto steps = static_cast<uint32_t>((k_end + kDepth - 1) / kDepth);
   const auto bring = [&](uint32_t step) TREK_TILE_LAMBDA {
@@ -228,14 +272,13 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
       align_rows<kBByLine>(task, right, int64_t{step} * kDepth, slot + kPanelBytes);
     task.sync();  // everybody's copies are there, and the slot before has been read
     bring(step + kRing - 1);
-    const uint32_t warp = task.thread() / 32;
-    const Extent exist = extent_of(warp, left, right);
-    if (exist.rows != 0 && exist.columns != 0)
-      multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, warp, task.thread() % 32,
-                                               exist, sum);
+    if (share.rows != 0 && share.columns != 0)
+      multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() % 32, share,
+                                               sum);
   }
   wait_for_copies(0);
   task.sync();
+  join(task, share, sum);
 }
 
 }  // namespace tensor
@@ -255,31 +298,30 @@ TREK_UNIT_CALL void multiply_part_tensor(Task task, int64_t batch, uint32_t row,
                        2 * (place_of(node, of.b_batch, batch) * of.b_matrix + column * of.b_column);
   const Side left = side_of(a, a_by_line ? of.a_row : of.a_k, end_row - row);
   const Side right = side_of(b, b_by_line ? of.b_column : of.b_k, end_column - column);
+  const Share share = share_of(task.thread() / 32, left, right);
   float sum[kWarpRows / 16][kWarpColumns / 2];
   const auto part = [&]<bool kBf16>() TREK_TILE_LAMBDA {
     if (a_by_line && b_by_line)
-      multiply_part<kBf16, true, true>(task, left, right, of.k, sum);
+      multiply_part<kBf16, true, true>(task, left, right, of.k, share, sum);
     else if (a_by_line)
-      multiply_part<kBf16, true, false>(task, left, right, of.k, sum);
+      multiply_part<kBf16, true, false>(task, left, right, of.k, share, sum);
     else if (b_by_line)
-      multiply_part<kBf16, false, true>(task, left, right, of.k, sum);
+      multiply_part<kBf16, false, true>(task, left, right, of.k, share, sum);
     else
-      multiply_part<kBf16, false, false>(task, left, right, of.k, sum);
+      multiply_part<kBf16, false, false>(task, left, right, of.k, share, sum);
   };
   if (static_cast<DType>(node.operand(0).dtype) == DType::bf16)
     part.template operator()<true>();
   else
     part.template operator()<false>();
-  const uint32_t warp = opaque(task.thread()) / 32;
-  const uint32_t my_row = warp / kWarpsAcross * kWarpRows;
-  const uint32_t my_column = warp % kWarpsAcross * kWarpColumns;
 #pragma unroll
   for (uint32_t i = 0; i < kWarpRows / 16; ++i) {
+    if (share.way != 0) break;
+    const uint32_t my_row = share.row + 16 * i;
     if (of.tail_steps != Matrix::kNoTail)
-      give_outputs(task, {batch, row + my_row + 16 * i, column + my_column, end_row, end_column},
-                   sum[i]);
+      give_outputs(task, {batch, row + my_row, column + share.column, end_row, end_column}, sum[i]);
     else
-      stage_outputs(task, my_row + 16 * i, my_column, left.lines, right.lines, sum[i]);
+      stage_outputs(task, my_row, share.column, left.lines, right.lines, sum[i]);
   }
   task.sync();
 }
