@@ -233,13 +233,15 @@ TREK_TILE void join(const Task& task, const Share& share,
       sums[warp * kOfWarp + 32 * i] = sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)];
   task.sync();
   const uint32_t apart = kWarpsAcross / share.ways;  // warps
-  if (share.way != 0) return;
-  TREK_ROLLED
-  for (uint32_t way = 1; way < share.ways; ++way)
+  if (share.way == 0) {
+    TREK_ROLLED
+    for (uint32_t way = 1; way < share.ways; ++way)
 #pragma unroll
-    for (uint32_t i = 0; i < kOfWarp / 32; ++i)
-      sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)] +=
-          sums[(warp + way * apart) * kOfWarp + 32 * i];
+      for (uint32_t i = 0; i < kOfWarp / 32; ++i)
+        sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)] +=
+            sums[(warp + way * apart) * kOfWarp + 32 * i];
+  }
+  task.sync();
 }
 
 // All of k for a part.

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 #include "isa/convert.h"
 
 namespace trek::plan {
@@ -141,7 +141,7 @@ void Splitter::product(Step& step) {
   const int64_t elements =
       (missing(a) != 0 ? a.elements() : 0) + (missing(b) != 0 ? b.elements() : 0);
   if (elements != 0 && product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
-      gains_by_padding(device_, shape, elements)) {
+      gains_by_padding(device_, a.dtype, shape, elements)) {
     const Name left = padded(step, step.operands[0]);
     step.operands[1] = padded(step, step.operands[1]);
     step.operands[0] = left;
