@@ -18,13 +18,23 @@ std::string_view name(Product product) {
   return "?";
 }
 
+namespace {
+
+constexpr int64_t kThinOdd = 1'000'000;  // elements of odd lines that are brought one by one
+
+}  // namespace
+
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape) {
   if (device.packs_panels) return Product::ordered;
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
-  if ((half || type == isa::DType::f32) && shape.m <= kThinRows && shape.k <= kThinDepth)
+  const bool tensor = fast && half;
+  // The unit of thin products brings lines of odd lengths element by element.
+  const bool odd = (shape.tb ? shape.k : shape.n) % kLineElements != 0;
+  const bool slow = tensor && odd && shape.n * shape.k > kThinOdd;
+  if ((half || type == isa::DType::f32) && shape.m <= kThinRows && shape.k <= kThinDepth && !slow)
     return Product::thin;
-  return fast && half ? Product::tensor : Product::ordered;
+  return tensor ? Product::tensor : Product::ordered;
 }
 
 Product product_of(const Plan& plan, const Node& node) {

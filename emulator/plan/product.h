@@ -23,8 +23,8 @@ inline constexpr int64_t kPartRows = 128;
 inline constexpr int64_t kThinRows = 4;
 inline constexpr int64_t kThinDepth = 4096;
 
-// Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
-// numerics; the rest is ordered.
+// Products of few rows of f32, f16 or bf16 are thin, but for large ones of odd lines that may be by tensor cores;
+// others of f16 and bf16 by tensor cores under fast numerics; the rest is ordered.
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
 
