@@ -100,7 +100,8 @@ TREK_TILE PanelRow row_of(const Side& side, int64_t k, int64_t there, uint32_t r
 inline constexpr uint32_t kRowsApart = kBlockThreads / kRowPieces;
 template <bool kByLine>
 TREK_TILE uint32_t rows_of(const Side& side) {
-  return kByLine || side.lines > kRow ? side.lines : kRow;
+  if constexpr (kByLine) return side.lines;
+  return side.lines > kRow ? kPartRows : kRow;
 }
 
 // Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. What a row has in
