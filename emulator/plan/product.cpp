@@ -148,10 +148,10 @@ struct Width {
   double step;
 };
 constexpr std::array<Width, 4> kWidths = {Width{256, 1060}, {192, 820}, {128, 580}, {64, 360}};
-constexpr double kResults = 6;    // of a column of a part
-constexpr double kTask = 3500;    // cycles
-constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
-constexpr double kNode = 6000;    // cycles of one more in a chain
+constexpr double kResults = 6;      // of a column of a part
+constexpr double kTask = 3500;      // cycles
+constexpr double kMemory = 2400;    // bytes from device memory a cycle, all processors together
+constexpr double kNode = 6000;      // cycles of one more in a chain
 constexpr int64_t kMostParts = 64;  // of a task, in each direction
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const MatrixShape& shape) {
@@ -216,8 +216,8 @@ double estimate_brought(const ProductWork& work, const MatrixTiles& tiles) {
   const auto steps = static_cast<double>(parts_of(work.shape.k, 64));
   const auto rows = static_cast<double>(std::min({tiles.rows, work.shape.m, kPartRows}));
   const auto columns = static_cast<double>(std::min({tiles.columns, work.shape.n, kPartRows}));
-  const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
-                                         parts_of(tiles.columns, kPartRows));
+  const auto parts =
+      static_cast<double>(parts_of(tiles.rows, kPartRows) * parts_of(tiles.columns, kPartRows));
   const auto busy = static_cast<double>(std::min(work.share, tiles.count));
   const double memory = 128 * (rows + columns) * busy / kMemory;
   const double step = std::max(400 + 6 * (rows + columns) + rows * columns / 32, memory);
@@ -264,8 +264,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
     case Product::thin:
       return 0;  // there is but one
   }
-  return device.packs_panels ? estimate_panels(work, tiles)
-                             : estimate_ordered(device, work, tiles);
+  return device.packs_panels ? estimate_panels(work, tiles) : estimate_ordered(device, work, tiles);
 }
 
 MatrixTiles choose(const Device& device, const ProductWork& work) {

@@ -33,7 +33,7 @@ struct ProductWork {
   Product product = Product::ordered;
   isa::DType element{};  // of the right operand
   MatrixShape shape;
-  int64_t share = 1;  // processors that its tiles are for: Node::share
+  int64_t share = 1;    // processors that its tiles are for: Node::share
   bool copied = false;  // a copy engine brings both operands
 };
 ProductWork product_work(const Plan& plan, const Node& node);
