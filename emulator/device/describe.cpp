@@ -15,7 +15,7 @@
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 #include "isa/semantics/reduce.h"
 
 namespace trek::device {
@@ -396,6 +396,8 @@ void Describer::describe_pad() {
     raw = read<uint64_t>(bytes, 0);
   }
   record_.attribute(record_.constant(DType::u64, raw));
+  node_.move.inner = from[from.rank() - 1];
+  node_.flag = raw == 0 && plan::pads_lines(plan_, of_) ? 1 : 0;
 }
 
 // fill, iota, one_hot.
@@ -702,7 +704,7 @@ void Describer::describe_group() {
 
 void Describer::describe_matrix() {
   const plan::MatrixShape shape = plan::matrix_shape(of_);
-  const plan::MatrixTiles tiles = plan::matrix_tiles(plan_, of_);
+  const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
   const Shape& a = type(0).shape;
   const Shape& b = type(1).shape;
   const Shape& out = of_.main_type.shape;
@@ -714,13 +716,15 @@ void Describer::describe_matrix() {
   to.tile_columns = tiles.columns;
   to.down = tiles.down;
   to.across = tiles.across;
+  const int64_t a_line = a[a.rank() - 1];
+  const int64_t b_line = b[b.rank() - 1];
   // Of a single line it does not matter how far the next would be.
-  to.a_row = shape.ta && shape.m != 1 ? 1 : shape.k;
-  to.a_k = shape.ta ? shape.m : 1;
-  to.b_column = shape.tb || shape.n == 1 ? shape.k : 1;
-  to.b_k = shape.tb ? 1 : shape.n;
-  to.a_matrix = shape.m * shape.k;
-  to.b_matrix = shape.n * shape.k;
+  to.a_row = !shape.ta ? a_line : a_line == 1 ? shape.k : 1;
+  to.a_k = shape.ta ? a_line : 1;
+  to.b_column = shape.tb ? b_line : b_line == 1 ? shape.k : 1;
+  to.b_k = shape.tb ? 1 : b_line;
+  to.a_matrix = a_line * a[a.rank() - 2];
+  to.b_matrix = b_line * b[b.rank() - 2];
   const auto leading = [](const Shape& of) {
     return Shape(of.dims().first(static_cast<size_t>(of.rank() - 2)));
   };

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "emulator/device/matrix_thin_cut.h"
-#include "emulator/plan/geometry.h"
 #include "emulator/plan/group_products.h"
+#include "emulator/plan/product.h"
 
 namespace trek::device {
 
@@ -107,9 +107,7 @@ uint8_t group_slot_of(const plan::MicroStep::Input& given) {
 
 void describe_tail(const Record& record, const Draft& draft, DType result, Matrix& to) {
   to.tail_steps = Matrix::kNoTail;
-  // Lanes of tensor cores read and write pieces of two and of eight columns.
   if (!is_f32_or_16(result)) return;
-  if (static_cast<Product>(to.product) == Product::tensor && to.n % 8 != 0) return;
   size_t count = draft.steps.size();
   // The store rounds to the result's type.
   if (count > 0 && draft.steps[count - 1].opcode == Opcode::Cast) --count;
@@ -118,6 +116,10 @@ void describe_tail(const Record& record, const Draft& draft, DType result, Matri
   for (size_t s = 0; s < draft.steps.size(); ++s) {
     TailStep step{};
     if (!tail_step(record, draft.steps[s], value, to, step)) return;
+    // Lanes of tensor cores read other operands two columns at a time.
+    if (static_cast<Product>(to.product) == Product::tensor && to.n % 2 != 0 &&
+        step.reads_operand())
+      return;
     if (s < count) to.tail[s] = step;
     value = {Input::Kind::step, static_cast<uint32_t>(s)};
   }
@@ -133,18 +135,20 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     const isa::Type& type = node.operand_types[operand];
     const int64_t lines = left ? of.m : of.n;
     const bool by_line = left ? of.a_k == 1 : of.b_k == 1;  // k are neighbours
-    const int64_t inner = by_line ? of.k : lines;
+    const int64_t pitch =
+        left ? std::max(of.a_row, of.a_k) : std::max(of.b_column, of.b_k);  // of memory's lines
+    const int64_t matrix = left ? of.a_matrix : of.b_matrix;
     // The f32 product wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
     const bool is_f32 = type.dtype == DType::f32;
     const auto part = static_cast<uint32_t>(left || is_f32 ? plan::kPartRows : of.part_columns);
     const int64_t bytes = isa::byte_size(type.dtype);
-    if (inner * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
+    if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (is_f32 && of.k % 8 != 0) return {};
     TensorMap map;
     map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset;
     map.dtype = type.dtype;
-    map.sizes = {inner, by_line ? lines : of.k, type.elements() / (lines * of.k)};
-    map.strides = {bytes * inner, bytes * lines * of.k};
+    map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
+    map.strides = {bytes * pitch, bytes * matrix};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
     map.box = {by_line || !is_f32 ? row : part, by_line ? part : row, 1};
     maps.push_back(map);

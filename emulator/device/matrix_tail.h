@@ -1,5 +1,6 @@
 // From accumulators in registers to the result of a fast product: the steps of the node's deliver program
-// where they are simple (Matrix::tail), and stores of 16 bytes. Device only.
+// where they are simple (Matrix::tail), and stores of 16 bytes where lines of the result are aligned for them.
+// Device only.
 //
 // A warp of either unit has its outputs as the tensor cores give them: of 16 rows and every eight columns,
 // lane l has columns 2 (l mod 4) and the next, in rows l / 4 and l / 4 + 8. A strip is 16 rows by 2 kCount
@@ -201,23 +202,87 @@ TREK_TILE void store(const Task& task, const Spot& spot, uint32_t lane, const fl
     store_pieces(task, spot, lane, type == DType::bf16, v);
 }
 
+// Where lines do not begin at multiples of 16 bytes. Of 16 bits in lines of a multiple of four elements: two
+// lanes side by side have of 16 columns four each, so four lanes store 32 bytes of a line.
+template <uint32_t kCount>
+TREK_TILE void store_fours(const Task& task, const Spot& spot, uint32_t lane, bool is_bf16,
+                           const float (&v)[kCount]) {
+  const uint32_t column = spot.column + 8 * (lane % 2) + 4 * (lane % 4 / 2);
+  std::byte* upper = place_in(task, task.node().result(0), spot, column);
+  std::byte* lower = upper + 16 * task.node().matrix.n;
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; i += 8)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      uint32_t first = packed(is_bf16, v[i + 2 * h], v[i + 2 * h + 1]);
+      uint32_t second = packed(is_bf16, v[i + 4 + 2 * h], v[i + 4 + 2 * h + 1]);
+      turn_by<1>(first, second, lane);
+      if (spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column)
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"((h == 0 ? upper : lower) + 4 * i),
+                     "r"(first), "r"(second)
+                     : "memory");
+    }
+}
+// Of any type and lines: two elements at once, or one.
+template <uint32_t kCount>
+TREK_TILE void store_apart(const Task& task, const Spot& spot, uint32_t lane, DType type,
+                           const float (&v)[kCount]) {
+  const int64_t n = task.node().matrix.n;
+  const uint32_t bytes = size_of(type);
+  const uint32_t column = spot.column + 2 * (lane % 4);
+  std::byte* upper = place_in(task, task.node().result(0), spot, column);
+#pragma unroll
+  for (uint32_t i = 0; i < kCount; i += 2) {
+    const uint32_t down = i % 4 != 0 ? 8 : 0;
+    const uint32_t across = i / 4 * 8;
+    if (spot.row + down >= spot.end_row || column + across >= spot.end_column) continue;
+    std::byte* to = upper + (down * n + across) * bytes;
+    const bool both = column + across + 1 < spot.end_column;
+    if (type == DType::f32) {
+      write<float>(to, 0, v[i]);
+      if (both) write<float>(to, 1, v[i + 1]);
+      continue;
+    }
+    const uint32_t pair = packed(type == DType::bf16, v[i], v[i + 1]);
+    if (n % 2 == 0) {
+      write<uint32_t>(to, 0, pair);
+    } else {
+      write<uint16_t>(to, 0, static_cast<uint16_t>(pair));
+      if (both) write<uint16_t>(to, 1, static_cast<uint16_t>(pair >> 16));
+    }
+  }
+}
+template <uint32_t kCount>
+TREK_TILE void store_unaligned(const Task& task, const Spot& spot, uint32_t lane,
+                               const float (&v)[kCount]) {
+  const auto type = static_cast<DType>(task.node().result(0).dtype);
+  if (type != DType::f32 && task.node().matrix.n % 4 == 0)
+    store_fours(task, spot, lane, type == DType::bf16, v);
+  else
+    store_apart(task, spot, lane, type, v);
+}
+
 // Gives the accumulators of a warp to the result, from spot.row and spot.column on, which are the warp's.
-// Where there are steps, 32 columns go through them at a time, and the others are moved along: a register
-// cannot be chosen at run time, and code for each would be large.
+// Where there are steps, or lines of the result are not aligned, 32 columns go through them at a time, and the
+// others are moved along: a register cannot be chosen at run time, and code for each would be large.
 template <uint32_t kCount>
 TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
   constexpr uint32_t kStrip =
       16;  // outputs of a lane: with their operands they fit beside the others
   const uint32_t lane = opaque(task.thread()) % 32;
+  const bool aligned = task.node().matrix.n % 8 == 0;
   spot.row += lane / 4;
-  if (task.node().matrix.tail_steps == 0) return store(task, spot, lane, v);
+  if (task.node().matrix.tail_steps == 0 && aligned) return store(task, spot, lane, v);
   TREK_ROLLED
   for (uint32_t i = 0; i < kCount; i += kStrip) {
     float strip[kStrip];
 #pragma unroll
     for (uint32_t j = 0; j < kStrip; ++j) strip[j] = v[j];
     apply_tail(task, spot, spot.column + 2 * (lane % 4), strip);
-    store(task, spot, lane, strip);
+    if (aligned)
+      store(task, spot, lane, strip);
+    else
+      store_unaligned(task, spot, lane, strip);
     spot.column += 2 * kStrip;
 #pragma unroll
     for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];

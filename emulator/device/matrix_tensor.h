@@ -2,17 +2,18 @@
 // in an order of the hardware's own. Device only.
 //
 // A tile is worked on in parts of 128 rows by part_columns. Both operands come to shared memory in slots of
-// 64 k, several slots ahead of their use (tensor_core.h says how they lie there). What is outside of an
-// operand is 0 in both, so any m, n and k will do.
+// 64 k, several slots ahead of their use. What is outside of an operand is 0 in both, so any m, n and k will do.
 //
 // There are two ways through a part. This file has the one that any GPU from sm_80 on can go: copies of 16
-// bytes by all threads, eight warps of 64 × 32 outputs, parts of 128 × 128; operands whose lines are not
-// 16-byte aligned are brought element by element. matrix_tensor_90a.h has Hopper's.
+// bytes by all threads, eight warps of 64 × 32 outputs, parts of 128 × 128; of operands whose lines are not
+// 16-byte aligned the aligned pieces around them are brought, and shifted where they have arrived.
+// matrix_tensor_90a.h has Hopper's.
 #pragma once
 
 #ifdef __CUDA__
 
 #include "emulator/device/matrix_tail.h"
+#include "emulator/device/pieces.h"
 #include "emulator/device/stage.h"
 
 namespace trek::device {
@@ -61,11 +62,16 @@ struct Side {
   bool aligned;    // all pieces of eight neighbours are 16-byte aligned
 };
 TREK_TILE Side side_of(const std::byte* data, int64_t pitch, int64_t lines) {
-  const bool aligned = (reinterpret_cast<uintptr_t>(data) & 15) == 0 && pitch % 8 == 0;
-  return {data, pitch, static_cast<uint32_t>(lines < kPartRows ? lines : kPartRows), aligned};
+  return {data, pitch, static_cast<uint32_t>(lines < kPartRows ? lines : kPartRows),
+          bytes_before(data) == 0 && pitch % 8 == 0};
 }
 
-inline constexpr uint32_t kPanelBytes = kPartRows * kRowBytes;  // 128 lines of 64 k, either way
+// A panel has 128 rows of 64 elements: of a line 64 k; or at one k 64 lines, lines 64 ... 127 after all of the
+// first. A row has a piece of 16 bytes more than that, which keeps eight rows of one column in eight banks,
+// and is there for rows that begin between two pieces of memory.
+inline constexpr uint32_t kRowPieces = 8;  // of a row's elements
+inline constexpr uint32_t kPanelRow = kRowBytes + 16;
+inline constexpr uint32_t kPanelBytes = kPartRows * kPanelRow;
 inline constexpr uint32_t kRing = 4;
 inline constexpr uint32_t kRingAt = (shared_at::kSlots + 127) / 128 * 128;
 static_assert(kRingAt + kRing * 2 * kPanelBytes <= kSharedBytes);
@@ -74,55 +80,77 @@ TREK_TILE uint32_t at_most(int64_t value, uint32_t most) {
   return value < 0 ? 0 : value < most ? static_cast<uint32_t>(value) : most;
 }
 
-// Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. Rows of 64 k of
-// a line (kByLine); or of 64 lines at one k, lines 64 ... 127 after all of the first. A thread brings a
-// piece of every 32nd row.
+// The elements of a panel's row in memory, neighbours, and how many of them exist.
+struct PanelRow {
+  const std::byte* data;
+  uint32_t count;
+};
+template <bool kByLine>
+TREK_TILE PanelRow row_of(const Side& side, int64_t k, int64_t there, uint32_t row) {
+  if constexpr (kByLine)
+    return {side.data + 2 * (row * side.pitch + k), row < side.lines ? at_most(there, kRow) : 0};
+  const uint32_t place = row % kRow;
+  const uint32_t line = row - place;
+  return {side.data + 2 * ((k + place) * side.pitch + line),
+          place < there ? at_most(int64_t{side.lines} - line, kRow) : 0};
+}
+
+// A thread brings a piece of every 32nd row; the eight lanes of a row are of one warp. Rows of lines that do not
+// exist are left as they are, since outputs of those are not given.
+inline constexpr uint32_t kRowsApart = kBlockThreads / kRowPieces;
+template <bool kByLine>
+TREK_TILE uint32_t rows_of(const Side& side) {
+  if constexpr (kByLine) return side.lines;
+  return side.lines > kRow ? kPartRows : kRow;
+}
+
+// Starts bringing the places of k from `k` on, `there` of which exist, to the panel at `to`. What a row has in
+// front of its first element up to a piece of memory comes with it; what does not exist is 0.
 template <bool kByLine>
 TREK_TILE void fetch(const Task& task, const Side& side, int64_t k, int64_t there, uint32_t to) {
-  constexpr uint32_t kRowsApart = kBlockThreads / 8;
-  const uint32_t row = opaque(task.thread()) / 8;
-  const uint32_t along = opaque(task.thread()) % 8 * 8;
-  to += piece_at(row, along / 8);
-  if constexpr (kByLine) {
-    const uint32_t count = at_most(there - along, 8);
-    const std::byte* from = side.data + 2 * (row * side.pitch + k + along);
+  const uint32_t first = opaque(task.thread()) / kRowPieces;
+  const uint32_t piece = opaque(task.thread()) % kRowPieces;
+  const uint32_t rows = rows_of<kByLine>(side);
 #pragma unroll
-    for (uint32_t p = 0; p < kPartRows; p += kRowsApart) {
-      const uint32_t exist = row + p < side.lines ? count : 0;
-      copy_16(to + p * kRowBytes, exist == 0 ? side.data : from, 2 * exist);
-      from += 2 * kRowsApart * side.pitch;
-    }
-  } else {
-    const std::byte* from = side.data + 2 * ((k + row) * side.pitch + along);
-#pragma unroll
-    for (uint32_t p = 0; p < kDepth; p += kRowsApart) {
-#pragma unroll
-      for (uint32_t line = 0; line < kPartRows; line += kRow) {
-        const uint32_t count = at_most(int64_t{side.lines} - along - line, 8);
-        const uint32_t exist = row + p < there ? count : 0;
-        copy_16(to + (line + p) * kRowBytes, exist == 0 ? side.data : from + 2 * line, 2 * exist);
-      }
-      from += 2 * kRowsApart * side.pitch;
-    }
+  for (uint32_t p = 0; p < kPartRows; p += kRowsApart) {
+    if (p >= rows) break;
+    const PanelRow row = row_of<kByLine>(side, k, there, first + p);
+    const std::byte* data = row.count == 0 ? side.data : row.data;
+    const std::byte* from = data - bytes_before(data);
+    const int64_t bytes = row.count == 0 ? 0 : bytes_before(data) + 2 * row.count;
+    const uint32_t at = to + (first + p) * kPanelRow + 16 * piece;
+    const uint32_t exist = at_most(bytes - 16 * piece, 16);
+    copy_16(at, exist == 0 ? from : from + 16 * piece, exist);
+    if (side.aligned || piece != 0) continue;
+    const uint32_t behind = at_most(bytes - kRowBytes, 16);
+    copy_16(at + kRowBytes, behind == 0 ? from : from + kRowBytes, behind);
   }
 }
-// The same for operands without alignment, and done when it returns.
+
+// Moves the elements of the rows that fetch() has brought, once they are there, to the rows' beginnings. Nobody
+// else is needed: the lanes of a row exchange its pieces.
 template <bool kByLine>
-TREK_TILE void fetch_slowly(const Task& task, const Side& side, int64_t k, int64_t there,
-                            uint32_t to) {
-  TREK_ROLLED
-  for (uint32_t i = task.thread(); i < kPanelBytes / 2; i += kBlockThreads) {
-    const uint32_t row = i / kRow;
-    const uint32_t along = i % kRow;
-    const uint32_t line = kByLine ? row : row / kRow * kRow + along;
-    const uint32_t place = kByLine ? along : row % kRow;
-    uint16_t value = 0;
-    if (line < side.lines && place < there)
-      value = read<uint16_t>(
-          side.data, kByLine ? line * side.pitch + k + place : (k + place) * side.pitch + line);
-    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + piece_at(row, along / 8) + along % 8 * 2),
-                 "h"(value)
-                 : "memory");
+TREK_TILE void align_rows(const Task& task, const Side& side, int64_t k, uint32_t panel) {
+  constexpr uint32_t kRows = kPartRows / kRowsApart;
+  const uint32_t first = opaque(task.thread()) / kRowPieces;
+  const uint32_t at = panel + first * kPanelRow + opaque(task.thread()) % kRowPieces * 16;
+  const uint32_t rows = rows_of<kByLine>(side);
+  Pieces pieces[kRows] = {};
+  warp_sync();
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    if (r * kRowsApart >= rows) break;
+    load_piece(pieces[r].first, at + r * kRowsApart * kPanelRow);
+    load_piece(pieces[r].second, at + r * kRowsApart * kPanelRow + 16);
+  }
+  warp_sync();
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    if (r * kRowsApart >= rows) break;
+    const PanelRow row = row_of<kByLine>(side, k, 0, first + r * kRowsApart);
+    uint32_t piece[4];
+    take_piece(pieces[r], bytes_before(row.data), piece);
+    store_piece(at + r * kRowsApart * kPanelRow, piece);
   }
 }
 
@@ -138,54 +166,97 @@ TREK_TILE uint32_t matrices_at(uint32_t panel, uint32_t lane, uint32_t line, uin
   const uint32_t which = lane / 8;
   line += (lines_first ? which % 2 : which / 2) * 8;
   k += (lines_first ? which / 2 : which % 2) * 8;
-  if (kByLine) return panel + piece_at(line + lane % 8, k / 8);
-  return panel + piece_at(line / 64 * 64 + k + lane % 8, line % 64 / 8);
+  const uint32_t row = kByLine ? line : line / kRow * kRow + k;
+  return panel + (row + lane % 8) * kPanelRow + 2 * (kByLine ? k : line % kRow);
 }
 
-// Adds the products of a slot's 64 k to a warp's outputs.
+// A warp's outputs, and of each slot's k those that it multiplies: of a part of few columns several warps have
+// the same outputs, and every `ways`-th piece of 16 k from `way` on.
+struct Share {
+  uint32_t row;
+  uint32_t column;
+  uint32_t rows;  // that exist
+  uint32_t columns;
+  uint32_t way;
+  uint32_t ways;
+};
+TREK_TILE Share share_of(uint32_t warp, const Side& left, const Side& right) {
+  const uint32_t across = right.lines <= kWarpColumns ? 1 : right.lines <= 2 * kWarpColumns ? 2 : 4;
+  const uint32_t row = warp / kWarpsAcross * kWarpRows;
+  const uint32_t column = warp % across * kWarpColumns;
+  return {row,
+          column,
+          at_most(int64_t{left.lines} - row, kWarpRows),
+          at_most(int64_t{right.lines} - column, kWarpColumns),
+          warp % kWarpsAcross / across,
+          kWarpsAcross / across};
+}
+
+// Adds the products of a slot's 64 k to a warp's outputs, 16 rows by 8 columns at a time where any exist.
 template <bool kBf16, bool kAByLine, bool kBByLine>
-TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t warp, uint32_t lane,
+TREK_TILE void multiply_slot(uint32_t left, uint32_t right, uint32_t lane, const Share& share,
                              float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
-  const uint32_t first_line = warp / kWarpsAcross * kWarpRows;
-  const uint32_t first_column = warp % kWarpsAcross * kWarpColumns;
 #pragma unroll
   for (uint32_t k = 0; k < kDepth; k += 16) {
+    if (k / 16 % share.ways != share.way) continue;
     uint32_t a[kWarpRows / 16][4];
     uint32_t b[kWarpColumns / 16][4];
 #pragma unroll
     for (uint32_t i = 0; i < kWarpRows / 16; ++i)
       load_matrices<!kAByLine>(a[i],
-                               matrices_at<kAByLine>(left, lane, first_line + 16 * i, k, true));
+                               matrices_at<kAByLine>(left, lane, share.row + 16 * i, k, true));
 #pragma unroll
     for (uint32_t j = 0; j < kWarpColumns / 16; ++j)
       load_matrices<!kBByLine>(b[j],
-                               matrices_at<kBByLine>(right, lane, first_column + 16 * j, k, false));
+                               matrices_at<kBByLine>(right, lane, share.column + 16 * j, k, false));
 #pragma unroll
-    for (uint32_t i = 0; i < kWarpRows / 16; ++i)
+    for (uint32_t i = 0; i < kWarpRows / 16; ++i) {
+      if (16 * i >= share.rows) break;
 #pragma unroll
       for (uint32_t j = 0; j < kWarpColumns / 8; ++j)
-        multiply<kBf16>(sum[i] + 4 * j, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+        if (8 * j < share.columns)
+          multiply<kBf16>(sum[i] + 4 * j, a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
   }
+}
+
+// Adds up the sums of warps that have the same outputs, in the order of their k: the first of them has all.
+TREK_TILE void join(const Task& task, const Share& share,
+                    float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+  constexpr uint32_t kOfWarp = kWarpRows * kWarpColumns;
+  if (share.ways == 1) return;
+  const uint32_t warp = opaque(task.thread()) / 32;
+  const uint32_t lane = opaque(task.thread()) % 32;
+  float* sums = task.shared<float>(kRingAt) + lane;
+  if (share.way != 0)
+#pragma unroll
+    for (uint32_t i = 0; i < kOfWarp / 32; ++i)
+      sums[warp * kOfWarp + 32 * i] = sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)];
+  task.sync();
+  const uint32_t apart = kWarpsAcross / share.ways;  // warps
+  if (share.way == 0) {
+    TREK_ROLLED
+    for (uint32_t way = 1; way < share.ways; ++way)
+#pragma unroll
+      for (uint32_t i = 0; i < kOfWarp / 32; ++i)
+        sum[i / (kWarpColumns / 2)][i % (kWarpColumns / 2)] +=
+            sums[(warp + way * apart) * kOfWarp + 32 * i];
+  }
+  task.sync();
 }
 
 // All of k for a part.
 template <bool kBf16, bool kAByLine, bool kBByLine>
 TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right, int64_t k_end,
-                             float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
+                             const Share& share, float (&sum)[kWarpRows / 16][kWarpColumns / 2]) {
   const uint32_t ring = shared_address(task.shared<std::byte>(kRingAt));
   const auto steps = static_cast<uint32_t>((k_end + kDepth - 1) / kDepth);
   const auto bring = [&](uint32_t step) TREK_TILE_LAMBDA {
     if (step < steps) {
       const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
       const int64_t k = int64_t{step} * kDepth;
-      if (left.aligned)
-        fetch<kAByLine>(task, left, k, k_end - k, slot);
-      else
-        fetch_slowly<kAByLine>(task, left, k, k_end - k, slot);
-      if (right.aligned)
-        fetch<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
-      else
-        fetch_slowly<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
+      fetch<kAByLine>(task, left, k, k_end - k, slot);
+      fetch<kBByLine>(task, right, k, k_end - k, slot + kPanelBytes);
     }
     commit_copies();
   };
@@ -197,15 +268,20 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
   for (uint32_t step = 0; step + 1 < kRing; ++step) bring(step);
   TREK_ROLLED
   for (uint32_t step = 0; step < steps; ++step) {
+    const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
     wait_for_copies(kRing - 2);
+    if (!left.aligned) align_rows<kAByLine>(task, left, int64_t{step} * kDepth, slot);
+    if (!right.aligned)
+      align_rows<kBByLine>(task, right, int64_t{step} * kDepth, slot + kPanelBytes);
     task.sync();  // everybody's copies are there, and the slot before has been read
     bring(step + kRing - 1);
-    const uint32_t slot = ring + step % kRing * 2 * kPanelBytes;
-    multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() / 32,
-                                             task.thread() % 32, sum);
+    if (share.rows != 0 && share.columns != 0)
+      multiply_slot<kBf16, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() % 32, share,
+                                               sum);
   }
   wait_for_copies(0);
   task.sync();
+  join(task, share, sum);
 }
 
 }  // namespace tensor
@@ -225,31 +301,30 @@ TREK_UNIT_CALL void multiply_part_tensor(Task task, int64_t batch, uint32_t row,
                        2 * (place_of(node, of.b_batch, batch) * of.b_matrix + column * of.b_column);
   const Side left = side_of(a, a_by_line ? of.a_row : of.a_k, end_row - row);
   const Side right = side_of(b, b_by_line ? of.b_column : of.b_k, end_column - column);
+  const Share share = share_of(task.thread() / 32, left, right);
   float sum[kWarpRows / 16][kWarpColumns / 2];
   const auto part = [&]<bool kBf16>() TREK_TILE_LAMBDA {
     if (a_by_line && b_by_line)
-      multiply_part<kBf16, true, true>(task, left, right, of.k, sum);
+      multiply_part<kBf16, true, true>(task, left, right, of.k, share, sum);
     else if (a_by_line)
-      multiply_part<kBf16, true, false>(task, left, right, of.k, sum);
+      multiply_part<kBf16, true, false>(task, left, right, of.k, share, sum);
     else if (b_by_line)
-      multiply_part<kBf16, false, true>(task, left, right, of.k, sum);
+      multiply_part<kBf16, false, true>(task, left, right, of.k, share, sum);
     else
-      multiply_part<kBf16, false, false>(task, left, right, of.k, sum);
+      multiply_part<kBf16, false, false>(task, left, right, of.k, share, sum);
   };
   if (static_cast<DType>(node.operand(0).dtype) == DType::bf16)
     part.template operator()<true>();
   else
     part.template operator()<false>();
-  const uint32_t warp = opaque(task.thread()) / 32;
-  const uint32_t my_row = warp / kWarpsAcross * kWarpRows;
-  const uint32_t my_column = warp % kWarpsAcross * kWarpColumns;
 #pragma unroll
   for (uint32_t i = 0; i < kWarpRows / 16; ++i) {
+    if (share.way != 0) break;
+    const uint32_t my_row = share.row + 16 * i;
     if (of.tail_steps != Matrix::kNoTail)
-      give_outputs(task, {batch, row + my_row + 16 * i, column + my_column, end_row, end_column},
-                   sum[i]);
+      give_outputs(task, {batch, row + my_row, column + share.column, end_row, end_column}, sum[i]);
     else
-      stage_outputs(task, my_row + 16 * i, my_column, left.lines, right.lines, sum[i]);
+      stage_outputs(task, my_row, share.column, left.lines, right.lines, sum[i]);
   }
   task.sync();
 }

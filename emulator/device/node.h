@@ -244,6 +244,7 @@ struct TailStep {
   uint8_t second;  // Second
   uint8_t index;   // of the scalar, of the operand
   uint8_t unused[3];
+  bool reads_operand() const { return second == row || second == elements; }
 };
 inline constexpr uint32_t kMaxTail = 5;
 

@@ -3,9 +3,9 @@
 // own (sm_90a): the tensor copy engine, and products of a warpgroup straight from shared memory.
 //
 // Operands have 16 bits, f16 or bf16, and accumulators are f32. In shared memory an operand lies in rows of
-// 64 elements (128 bytes), as the copy engine lays them with a swizzle of 128 bytes: the piece of 16 bytes
-// that is p-th in row r is at place p xor (r mod 8). So eight rows of one column are in eight banks. A row is
-// 64 places of k of one line of the operand, or 64 lines at one k, as the operand lies in memory.
+// 64 elements (128 bytes): 64 places of k of one line of the operand, or 64 lines at one k, as the operand lies
+// in memory. The copy engine lays them with a swizzle of 128 bytes: the piece of 16 bytes that is p-th in row r
+// is at place p xor (r mod 8). So eight rows of one column are in eight banks.
 #pragma once
 
 #ifdef __CUDA__
@@ -25,11 +25,6 @@ TREK_TILE uint32_t opaque(uint32_t value) {
   return value;
 }
 
-// The byte offset of a piece of 8 elements in a panel of rows.
-TREK_TILE uint32_t piece_at(uint32_t row, uint32_t piece) {
-  return row * kRowBytes + ((piece ^ (row & 7)) << 4);
-}
-
 // ---- sm_80 ---------------------------------------------------------------------------------------
 
 // 16 bytes from global to shared memory; of them the first `bytes` are read, the others 0.
@@ -37,6 +32,21 @@ TREK_TILE void copy_16(uint32_t to, const void* from, uint32_t bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
+
+// Pieces of 16 bytes of shared memory.
+TREK_TILE void load_piece(uint32_t (&to)[4], uint32_t address) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+TREK_TILE void store_piece(uint32_t address, const uint32_t (&from)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]),
+               "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+// What this warp's lanes have written to shared memory is there for all of them.
+TREK_TILE void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
 
 // Four matrices of 8 × 8; lane l gives the address of row l mod 8 of matrix l / 8. Transposed, a lane gets
 // what is beneath each other instead of what is side by side.

@@ -91,7 +91,7 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
 template <typename A>
 void matmul(Work& work) {
   const MatrixShape shape = matrix_shape(work.node);
-  const MatrixTiles tiles = matrix_tiles(work.plan, work.node);
+  const MatrixTiles& tiles = work.plan.tilings[work.node.tiles];
   const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
   std::vector<uint64_t> mains(products_of(work.node));
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)

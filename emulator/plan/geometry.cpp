@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace trek::plan {
 
@@ -90,17 +89,30 @@ uint64_t trips_of(int64_t from, int64_t until, int64_t step) {
   return (distance - 1) / stride + 1;
 }
 
-MatrixShape matrix_shape(const Node& node) {
-  const Shape& a = node.operand_types[0].shape;
-  const Shape& out = node.main_type.shape;
+bool pads_lines(const Plan& plan, const Node& node) {
+  const isa::Type& from = node.operand_types[0];
+  const Shape& to = plan.view(node.results[0]).type.shape;
+  const int last = to.rank() - 1;
+  if (last < 0 || isa::byte_size(from.dtype) != 2 || to[last] % kLineElements != 0) return false;
+  for (int i = 0; i < last; ++i)
+    if (to[i] != from.shape[i]) return false;
+  return static_integer(plan, attribute(node, "low").items[static_cast<size_t>(last)]) == 0;
+}
+
+MatrixShape matrix_shape(const Shape& a, const Shape& b, const Shape& out, bool ta, bool tb) {
   MatrixShape shape;
-  shape.ta = flag(node, "ta");
-  shape.tb = flag(node, "tb");
+  shape.ta = ta;
+  shape.tb = tb;
   shape.m = out[out.rank() - 2];
   shape.n = out[out.rank() - 1];
-  shape.k = a[a.rank() - (shape.ta ? 2 : 1)];
+  shape.k = std::min(a[a.rank() - (ta ? 2 : 1)], b[b.rank() - (tb ? 1 : 2)]);
   for (int i = 0; i + 2 < out.rank(); ++i) shape.batches *= out[i];
   return shape;
+}
+
+MatrixShape matrix_shape(const Node& node) {
+  return matrix_shape(node.operand_types[0].shape, node.operand_types[1].shape,
+                      node.main_type.shape, flag(node, "ta"), flag(node, "tb"));
 }
 
 Factors factors_of(const Node& node, size_t product) {
@@ -116,81 +128,6 @@ void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {
   tiles.down = (shape.m + tiles.rows - 1) / tiles.rows;
   tiles.across = (shape.n + tiles.columns - 1) / tiles.columns;
   tiles.count = tiles.down * tiles.across * shape.batches;
-}
-
-namespace {
-
-// What a product takes with such tiles, in cycles of a processor with 128 multipliers and eight warps. A
-// small tile has 4 x 4 outputs a lane, and its lanes wait for shared memory half of the time; warps that
-// its outputs do not need take blocks of 64 k.
-double estimate(const Device& device, int64_t share, const MatrixTiles& tiles,
-                const MatrixShape& shape) {
-  const double blocks = std::ceil(static_cast<double>(shape.k) / 64);
-  const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
-  const bool large = tiles.rows * tiles.columns >= 2 * device.matrix_rows * device.matrix_columns;
-  const double of_warp = large ? 2048 : 512;  // outputs
-  const double jobs = blocks * std::ceil(outputs / of_warp);
-  const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2);  // cycles of a job
-  const double task = std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
-  return std::ceil(static_cast<double>(tiles.count) / static_cast<double>(share)) * task;
-}
-
-}  // namespace
-
-namespace {
-
-// One tile for every processor of the share, cut so that they pack as little as may be: each packs its rows and its
-// columns. A product of little work is one task.
-MatrixTiles panel_tiles(int64_t share, const MatrixShape& shape) {
-  constexpr int64_t kColumns = 32;         // of a panel
-  constexpr int64_t kWorthIt = 1'000'000;  // multiplications worth a task
-  const auto parts_of = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
-  const int64_t work = shape.m * shape.n * std::max<int64_t>(1, shape.k);
-  const int64_t parts =
-      std::min(parts_of(share, std::max<int64_t>(1, shape.batches)), parts_of(work, kWorthIt));
-  MatrixTiles best;
-  for (int64_t down = 1; down <= parts; ++down) {
-    MatrixTiles tiles;
-    tiles.rows = std::max<int64_t>(1, parts_of(shape.m, down));
-    tiles.columns = std::max<int64_t>(
-        kColumns, parts_of(parts_of(shape.n, parts_of(parts, down)), kColumns) * kColumns);
-    count_tiles(tiles, shape);
-    const bool better = tiles.rows + tiles.columns < best.rows + best.columns;
-    const int64_t wanted = std::min(tiles.count, parts * shape.batches);
-    if (best.count == 0 || wanted > best.count || (wanted == best.count && better)) best = tiles;
-  }
-  return best;
-}
-
-}  // namespace
-
-MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape) {
-  if (device.packs_panels) return panel_tiles(share, shape);
-  // From a quarter to four times the device's own tile, the one that is done first.
-  MatrixTiles tiles;
-  double least = 0;
-  for (const auto& [rows, columns] :
-       {std::pair{0.25, 0.5}, {0.5, 1.0}, {1.0, 1.0}, {2.0, 1.0}, {2.0, 2.0}}) {
-    MatrixTiles candidate;
-    candidate.rows =
-        std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(device.matrix_rows) * rows));
-    candidate.columns = std::max<int64_t>(
-        1, static_cast<int64_t>(static_cast<double>(device.matrix_columns) * columns));
-    count_tiles(candidate, shape);
-    const double cycles = estimate(device, share, candidate, shape);
-    if (tiles.count != 0 && cycles >= least) continue;
-    least = cycles;
-    tiles = candidate;
-  }
-  const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
-  for (bool wider = true;; wider = !wider) {
-    count_tiles(tiles, shape);
-    if (tiles.down * tiles.across <= 1 || tiles.count <= most) return tiles;
-    if (wider)
-      tiles.columns *= 2;
-    else
-      tiles.rows *= 2;
-  }
 }
 
 MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {

@@ -51,7 +51,13 @@ bool flag(const Node& node, std::string_view name);
 // The work for a logit of a loss, in elements of pointwise instructions.
 inline constexpr int64_t kWorkOfLogit = 16;
 
-// A matrix product: shapes without the batch, and how the batch of a result reads the operands.
+// Of 16-bit elements as many as a copy engine's 16 bytes, of which lines must be multiples.
+inline constexpr int64_t kLineElements = 8;
+// Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of kLineElements, and nothing else.
+bool pads_lines(const Plan& plan, const Node& node);
+
+// A matrix product: shapes without the batch, and how the batch of a result reads the operands. An operand may
+// have longer lines than the shape says, with zeros at their ends (split.h).
 struct MatrixShape {
   int64_t m = 0;
   int64_t n = 0;
@@ -60,6 +66,8 @@ struct MatrixShape {
   bool ta = false;
   bool tb = false;
 };
+MatrixShape matrix_shape(const isa::Shape& a, const isa::Shape& b, const isa::Shape& out, bool ta,
+                         bool tb);
 MatrixShape matrix_shape(const Node& node);
 
 // One of the products of a matrix node, of which it has products_of(node): its operands among the node's.
@@ -74,42 +82,8 @@ Factors factors_of(const Node& node, size_t product);
 // Whether a node has several products, or several results: it is then a thin one.
 inline bool is_group(const Node& node) { return !node.gives.empty(); }
 
-// How a matrix product is computed.
-enum class Product : uint8_t {
-  ordered,  // by the dot order, in parts as the unit likes
-  tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
-  thin,     // by the dot order, of at most kThinRows rows
-};
-std::string_view name(Product product);
-inline constexpr int64_t kPartRows = 128;
-// What a `thin` product has at most: rows and k.
-inline constexpr int64_t kThinRows = 4;
-inline constexpr int64_t kThinDepth = 4096;
-// And a node with several of them: products, outputs of a tile, where those of a product are as many as of each of a
-// power of two of products, and bytes of a tile's right operands.
-inline constexpr int64_t kGroupProducts = 4;
-inline constexpr int64_t kGroupOutputs = 256;
-inline constexpr int64_t kGroupBytes = int64_t{72} * 1024;
-// Columns of a tile of a node with so many thin products, of `element` bytes an element, at most; 0: it would have
-// no room.
-int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element);
-// Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
-// numerics; the rest is ordered.
-Product product_of(const Plan& plan, const Node& node);
-
-// The tiles of a matrix node, as the device and the number of tasks want them: of an ordered product, and
-// of any. count_tiles() works out what follows from a tile's rows and columns.
-struct MatrixTiles {
-  int64_t rows = 64;
-  int64_t columns = 64;
-  int64_t down = 0;
-  int64_t across = 0;
-  int64_t count = 0;
-  int64_t part_columns = 0;  // of a product that is not ordered
-};
+// Works out what follows from a tile's rows and columns.
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape);
-MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape);
-MatrixTiles matrix_tiles(const Plan& plan, const Node& node);
 
 // One tile: of batch `batch`, the rows [row, row + rows) and columns [column, column + columns).
 struct MatrixTile {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 
 namespace trek::plan {
 namespace {

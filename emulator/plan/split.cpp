@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 #include "isa/convert.h"
 
 namespace trek::plan {
@@ -22,8 +22,8 @@ enum class Reduction : uint8_t { mean, sum, none };
 
 class Splitter {
  public:
-  Splitter(const isa::Module& module, const Device& device, Flow& flow)
-      : module_(module), device_(device), flow_(flow) {}
+  Splitter(const isa::Module& module, const Device& device, bool fast, Flow& flow)
+      : module_(module), device_(device), fast_(fast), flow_(flow) {}
   void run();
 
  private:
@@ -31,6 +31,7 @@ class Splitter {
   void in_place(Step& step);
   bool loss(Step& step);
   void clip_norm(Step& step);
+  void product(Step& step);
 
   Step& append(const Step& like, Opcode opcode, std::vector<Name> operands, Name result);
   Name fresh(const Step& at, const Type& type);
@@ -40,14 +41,20 @@ class Splitter {
     return result;
   }
   Name cast(const Step& like, Name from, DType to);
+  Name padded(const Step& like, Name from);
   Name constant(DType dtype, double value);
   void cast_to(const Step& like, Name from, DType to, Name result);
   const FlowAttribute& attribute(const Step& step, std::string_view name) const {
     return step.attributes[static_cast<size_t>(isa::info(step.opcode).attribute(name))];
   }
+  bool flag(const Step& step, std::string_view name) const {
+    const FlowAttribute& found = attribute(step, name);
+    return found.given && (found.items.empty() || found.items[0].index != 0);
+  }
 
   const isa::Module& module_;
   const Device& device_;
+  bool fast_;
   Flow& flow_;
   std::vector<Step> steps_;  // the new ones
 };
@@ -99,6 +106,47 @@ Name Splitter::cast(const Step& like, Name from, DType to) {
   const Name result = fresh(like, type);
   cast_to(like, from, to, result);
   return result;
+}
+
+// What a tensor's lines lack to multiples of kLineElements.
+int64_t missing(const Type& type) {
+  const int64_t line = type.shape[type.shape.rank() - 1];
+  return (kLineElements - line % kLineElements) % kLineElements;
+}
+
+// The tensor with zeros behind its lines up to such a multiple, or itself.
+Name Splitter::padded(const Step& like, Name from) {
+  Type type = flow_.type_of(module_, from);
+  const int64_t high = missing(type);
+  if (high == 0) return from;
+  const int last = type.shape.rank() - 1;
+  std::vector<Name> before(static_cast<size_t>(last) + 1, constant(DType::i64, 0));
+  std::vector<Name> behind = before;
+  behind.back() = constant(DType::i64, static_cast<double>(high));
+  type.shape[last] += high;
+  const Name result = fresh(like, type);
+  Step& step = append(like, Opcode::Pad, {from}, result);
+  const isa::OpInfo& pad = isa::info(Opcode::Pad);
+  step.attributes[static_cast<size_t>(pad.attribute("low"))] = {true, std::move(before)};
+  step.attributes[static_cast<size_t>(pad.attribute("high"))] = {true, std::move(behind)};
+  return result;
+}
+
+void Splitter::product(Step& step) {
+  const Type a = flow_.type_of(module_, step.operands[0]);
+  const Type b = flow_.type_of(module_, step.operands[1]);
+  const Type out = flow_.type_of(module_, step.results[0]);
+  const MatrixShape shape =
+      matrix_shape(a.shape, b.shape, out.shape, flag(step, "ta"), flag(step, "tb"));
+  const int64_t elements =
+      (missing(a) != 0 ? a.elements() : 0) + (missing(b) != 0 ? b.elements() : 0);
+  if (elements != 0 && product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
+      gains_by_padding(device_, a.dtype, shape, elements)) {
+    const Name left = padded(step, step.operands[0]);
+    step.operands[1] = padded(step, step.operands[1]);
+    step.operands[0] = left;
+  }
+  steps_.push_back(std::move(step));
 }
 
 // The result becomes a variable: the copy defines it, and the step in place again.
@@ -188,6 +236,8 @@ void Splitter::one(Step& step) {
       break;
     case Opcode::ClipNorm:
       return clip_norm(step);
+    case Opcode::Matmul:
+      return product(step);
     default:
       break;
   }
@@ -211,8 +261,8 @@ void Splitter::run() {
 
 }  // namespace
 
-void split(const isa::Module& module, const Device& device, Flow& flow) {
-  Splitter(module, device, flow).run();
+void split(const isa::Module& module, const Device& device, bool fast, Flow& flow) {
+  Splitter(module, device, fast, flow).run();
 }
 
 }  // namespace trek::plan

@@ -25,6 +25,7 @@ struct GpuOptions {
   // Of PyTorch's. Not `autotune`, which takes minutes.
   std::vector<std::string> forms = {"graph", "eager", "compile"};
   int form_seconds = 120;  // until one of them is ready, at most
+  std::string list;        // of lists of products only those that have it in their names
   bool quick = false;      // small: that it works, no figures
   bool check = false;      // only whether results are right, on any engine
   measure::Rounds rounds;

@@ -139,6 +139,7 @@ Status bench_lists(GpuBench& bench, GemmType type, NumericsMode numerics,
   const bool small = bench.options.quick || bench.options.check;
   Status all = Done{};
   for (GemmList& list : lists) {
+    if (list.name.find(bench.options.list) == std::string::npos) continue;
     if (small) list.shapes = small_shapes();
     for (const GemmShape& shape : list.shapes) {
       const Status done = bench_shape(bench, list, type, numerics, shape);

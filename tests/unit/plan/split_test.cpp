@@ -216,4 +216,43 @@ TEST_CASE("a bad index in a scatter or a gather that is cut is the lowest") {
   }
 }
 
+TEST_CASE(
+    "operands of odd lines are padded for a copy engine under fast numerics, with the same bits") {
+  Device device = small_device(1);
+  device.copies_tensors = true;
+  LinkOptions fast;
+  fast.fast = true;
+  struct Product {
+    const char* type;
+    const char* a;
+    const char* b;
+    const char* result;
+    const char* attributes;
+    size_t padded;
+  };
+  for (const Product& product : {
+           Product{"bf16", "[65,1333]", "[1333,35]", "[65,35]", "", 2},
+           Product{"f16", "[1333,129]", "[1333,67]", "[129,67]", ", ta", 2},
+           Product{"bf16", "[65,1333]", "[35,1333]", "[65,35]", ", tb", 2},
+           Product{"bf16", "[1333,65]", "[35,1333]", "[65,35]", ", ta, tb", 2},
+           Product{"bf16", "[65,1336]", "[1336,35]", "[65,35]", ", bias=@d, tail=relu", 1},
+           Product{"bf16", "[2,65,1333]", "[1333,40]", "[2,65,40]", "", 1},
+           Product{"bf16", "[65,33]", "[33,35]", "[65,35]", "", 0},
+           Product{"bf16", "[2,1333]", "[1333,35]", "[2,35]", "", 0},
+           Product{"f32", "[65,1333]", "[1333,35]", "[65,35]", "", 0},
+       }) {
+    const isa::Module module = assembled(fmt::format(
+        ".state @a {0}{1} = normal(0, 1, key=4)\n.state @b {0}{2} = normal(0, 1, key=5)\n"
+        ".state @d {0}[35] = normal(0, 1, key=6)\n.state @x f32{3} = 0\n.func main() {{\n"
+        "@x = matmul @a, @b{4}, to=f32\n}}\n",
+        product.type, product.a, product.b, product.result, product.attributes));
+    isa::Result<Plan> plan = link(module, device, fast);
+    REQUIRE(plan);
+    INFO(product.type << product.a << product.b << product.attributes);
+    REQUIRE(errors_of(*plan) == "");
+    CHECK(nodes_of(*plan, isa::Opcode::Pad) == product.padded);
+    CHECK(run(module, *plan, 1).tensors == reference(module).tensors);
+  }
+}
+
 }  // namespace trek::plan::test
