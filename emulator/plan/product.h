@@ -32,9 +32,15 @@ struct ProductWork {
   Product product = Product::ordered;
   isa::DType element{};  // of the right operand
   MatrixShape shape;
-  int64_t share = 1;  // processors that its tiles are for: Node::share
+  int64_t share = 1;       // processors that its tiles are for: Node::share
+  int64_t most_split = 1;  // nodes that may share its k
 };
 ProductWork product_work(const Plan& plan, const Node& node);
+// The same before it has been split, where its sums are f32: those may be of parts of k. Of at most kThinRows
+// rows it is thin, whatever its k.
+ProductWork whole_work(const Plan& plan, const Node& node);
+// The k of each of so many nodes.
+std::vector<Depth> depths_of(const ProductWork& work, int64_t split);
 
 // Never empty. Each is legal for the product on this device, in any share of its processors.
 std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& work);
@@ -43,7 +49,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
 // The first of the candidates with the least estimate.
 MatrixTiles choose(const Device& device, const ProductWork& work);
 
-// Chooses the tiles of all products: Plan::tilings. After share(), before tile().
+// Chooses the tiles of all products that have none: Plan::tilings. After share(), before tile().
 void choose_tiles(Plan& plan);
 
 }  // namespace trek::plan
