@@ -119,7 +119,7 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     map.sizes = {inner, by_line ? lines : of.k, type.elements() / (lines * shape.whole_k)};
     map.strides = {bytes * pitch, bytes * lines * shape.whole_k};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
-    map.box = {by_line || !is_f32 ? row : part, by_line ? part : row, 1};
+    map.box = {by_line || !is_f32 ? row : part, by_line ? lines_brought(lines, part) : row, 1};
     maps.push_back(map);
   }
   return maps;
