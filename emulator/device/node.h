@@ -177,7 +177,9 @@ struct Program {
   uint8_t
       flat;  // narrow: four elements from a multiple of four on are in line in all that it reads and writes
   uint8_t slow;  // narrow: a step is not is_simple()
-  uint8_t unused[3];
+  uint8_t
+      summed;  // narrow: so many first loads, all f32 and of the node's own elements, are added by the first steps
+  uint8_t unused[2];
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {
@@ -249,6 +251,11 @@ struct TailStep {
 inline constexpr uint32_t kMaxTail = 5;
 
 inline constexpr uint32_t kPartRows = 128;
+// Lines of an operand whose k are neighbours that the copy engine brings for a part of so many: no more than there are.
+TREK_ON_DEVICE constexpr uint32_t lines_brought(int64_t lines, uint32_t part) {
+  const int64_t there = (lines + 7) / 8 * 8;
+  return there < part ? static_cast<uint32_t>(there) : part;
+}
 
 // What a `thin` product has at most: rows and k.
 inline constexpr uint32_t kThinRows = 4;

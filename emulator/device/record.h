@@ -59,6 +59,8 @@ class Record {
   uint32_t part_of_operand(uint32_t entry, int64_t bytes, Map map);
   uint32_t part_of_result(uint32_t entry, int64_t bytes, Map map);
   void result(uint32_t index);
+  // Of an operand's entry: its first element is the one that was `elements` behind it.
+  void begin_at(uint32_t entry, int64_t elements);
   // Of an entry of the table of operands: its type; whether it is read at the result's own elements, or at
   // the columns of a result of `columns` of them.
   isa::DType operand_type(uint32_t entry) const {
@@ -105,6 +107,7 @@ class Record {
   isa::DType input_type(const Draft& draft, Draft::Input input, isa::DType main) const;
   int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
                std::map<uint32_t, int>* of_loads) const;
+  uint8_t summed(const Draft& draft) const;
   uint32_t add(const Scalar& scalar);
   bool is_magic(Map map) const;
   bool keeps_fours(Map map) const;

@@ -63,7 +63,7 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
   const Attribute& tail = attribute(Opcode::Matmul, *of.attributes, "tail");
   const DType type = accumulator_type<A>();
   Accumulator<A> dot;
-  for (int64_t k = 0; k < shape.k; ++k) {
+  for (int64_t k = shape.first_k; k < shape.first_k + shape.k; ++k) {
     const int64_t at = matrix_element(a.shape, out, batch, shape.ta ? k : m, shape.ta ? m : k);
     const int64_t bt = matrix_element(b.shape, out, batch, shape.tb ? n : k, shape.tb ? k : n);
     dot.push(value_as<A>(a.dtype, work.operand(0, at)),

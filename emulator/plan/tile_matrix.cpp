@@ -28,14 +28,18 @@ void Tiler::matrix(Node& node) {
     const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
                                tile.columns, tile.rows, shape.n);
     start(node, i, 1);
-    matrix_operand(node.operands[0], node.operand_types[0], shape, tile.batch,
-                   shape.ta ? 0 : tile.row, shape.ta ? shape.k : tile.rows, shape.ta ? tile.row : 0,
-                   shape.ta ? tile.rows : shape.k);
+    const auto operand = [&](size_t which, bool by_k, int64_t line, int64_t lines) {
+      if (by_k)
+        matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch,
+                       shape.first_k, shape.k, line, lines);
+      else
+        matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch, line,
+                       lines, shape.first_k, shape.k);
+    };
+    operand(0, shape.ta, tile.row, tile.rows);
     for (size_t p = 0; p < products_of(node); ++p) {
       const Factors factors = factors_of(node, p);
-      matrix_operand(node.operands[factors.right], node.operand_types[factors.right], shape,
-                     tile.batch, shape.tb ? tile.column : 0, shape.tb ? tile.columns : shape.k,
-                     shape.tb ? 0 : tile.column, shape.tb ? shape.k : tile.columns);
+      operand(factors.right, !shape.tb, tile.column, tile.columns);
       if (factors.bias != kNone)
         add(node.operands[factors.bias],
             broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,
