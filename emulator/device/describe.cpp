@@ -636,12 +636,14 @@ void Describer::describe_matrix() {
   const int64_t a_line = a[a.rank() - 1];
   const int64_t b_line = b[b.rank() - 1];
   // Of a single line it does not matter how far the next would be.
-  to.a_row = !shape.ta ? a_line : a_line == 1 ? shape.k : 1;
+  to.a_row = !shape.ta ? a_line : a_line == 1 ? shape.whole_k : 1;
   to.a_k = shape.ta ? a_line : 1;
-  to.b_column = shape.tb ? b_line : b_line == 1 ? shape.k : 1;
+  to.b_column = shape.tb ? b_line : b_line == 1 ? shape.whole_k : 1;
   to.b_k = shape.tb ? 1 : b_line;
   to.a_matrix = a_line * a[a.rank() - 2];
   to.b_matrix = b_line * b[b.rank() - 2];
+  record_.begin_at(0, shape.first_k * to.a_k);
+  record_.begin_at(1, shape.first_k * to.b_k);
   const auto leading = [](const Shape& of) {
     return Shape(of.dims().first(static_cast<size_t>(of.rank() - 2)));
   };

@@ -99,6 +99,7 @@ void describe_tail(const Record& record, const Draft& draft, DType result, Matri
 
 std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& node,
                                    const Matrix& of) {
+  const plan::MatrixShape shape = plan::matrix_shape(node);
   std::vector<TensorMap> maps;
   for (const bool left : {true, false}) {
     const size_t operand = left ? 0 : 1;
@@ -115,7 +116,8 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (is_f32 && of.k % 8 != 0) return {};
     TensorMap map;
-    map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset;
+    map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset +
+                 shape.first_k * (by_line ? 1 : pitch) * bytes;
     map.dtype = type.dtype;
     map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
     map.strides = {bytes * pitch, bytes * matrix};

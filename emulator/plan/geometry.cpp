@@ -100,14 +100,18 @@ MatrixShape matrix_shape(const Shape& a, const Shape& b, const Shape& out, bool 
   shape.tb = tb;
   shape.m = out[out.rank() - 2];
   shape.n = out[out.rank() - 1];
-  shape.k = std::min(a[a.rank() - (ta ? 2 : 1)], b[b.rank() - (tb ? 1 : 2)]);
+  shape.k = shape.whole_k = std::min(a[a.rank() - (ta ? 2 : 1)], b[b.rank() - (tb ? 1 : 2)]);
   for (int i = 0; i + 2 < out.rank(); ++i) shape.batches *= out[i];
   return shape;
 }
 
 MatrixShape matrix_shape(const Node& node) {
-  return matrix_shape(node.operand_types[0].shape, node.operand_types[1].shape,
-                      node.main_type.shape, flag(node, "ta"), flag(node, "tb"));
+  MatrixShape shape =
+      matrix_shape(node.operand_types[0].shape, node.operand_types[1].shape, node.main_type.shape,
+                   flag(node, "ta"), flag(node, "tb"));
+  shape.first_k = node.depth.first;
+  if (node.depth.count != 0) shape.k = node.depth.count;
+  return shape;
 }
 
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {

@@ -54,12 +54,15 @@ inline constexpr int64_t kLineElements = 8;
 // Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of kLineElements, and nothing else.
 bool pads_lines(const Plan& plan, const Node& node);
 
-// A matrix product: shapes without the batch, and how the batch of a result reads the operands. An operand may
-// have longer lines than the shape says, with zeros at their ends (split.h).
+// A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k
+// [first_k, first_k + k) of the whole_k that its operands have; beyond these an operand may have longer lines,
+// with zeros at their ends (split.h).
 struct MatrixShape {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
+  int64_t first_k = 0;
+  int64_t whole_k = 0;
   int64_t batches = 1;
   bool ta = false;
   bool tb = false;

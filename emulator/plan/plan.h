@@ -125,11 +125,18 @@ struct MicroStep {
   std::array<Input, 2> attributes;  // its numbers, in the order of the row; none: the default
 };
 
+// The k of a matrix product that a node sums: all of them where count is 0, else a part (split_products.h).
+struct Depth {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 // The tiles of a matrix product.
 struct MatrixTiles {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t part_columns = 0;  // of a product that is not ordered: see product.h
+  int64_t split = 1;         // nodes that its k is divided between
   // What follows from these: count_tiles().
   int64_t down = 0;
   int64_t across = 0;
@@ -158,6 +165,7 @@ struct Node {
   uint32_t level = 0;        // see share.h
   uint32_t share = 0;        // processors that its tiles are for
   uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
+  Depth depth;               // and the k that it sums
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
 };

@@ -60,6 +60,8 @@ std::string node_text(const Plan& plan, const Node& node) {
   }
   if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
     text += fmt::format(" [{}]", name(product_of(plan, node)));
+  if (node.depth.count != 0)
+    text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);
   return text;
 }
 

@@ -33,10 +33,16 @@ struct ProductWork {
   Product product = Product::ordered;
   isa::DType element{};  // of the right operand
   MatrixShape shape;
-  int64_t share = 1;  // processors that its tiles are for: Node::share
-  bool copied = false;  // a copy engine brings both operands
+  int64_t share = 1;       // processors that its tiles are for: Node::share
+  int64_t most_split = 1;  // nodes that may share its k
+  bool copied = false;     // a copy engine brings both operands
 };
 ProductWork product_work(const Plan& plan, const Node& node);
+// The same before it has been split, where its sums are f32: those may be of parts of k. Of at most kThinRows
+// rows it is thin, whatever its k.
+ProductWork whole_work(const Plan& plan, const Node& node);
+// The k of each of so many nodes.
+std::vector<Depth> depths_of(const ProductWork& work, int64_t split);
 
 // Never empty. Each is legal for the product on this device, in any share of its processors.
 std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& work);
@@ -50,7 +56,7 @@ MatrixTiles choose(const Device& device, const ProductWork& work);
 bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape,
                       int64_t elements);
 
-// Chooses the tiles of all products: Plan::tilings. After share(), before tile().
+// Chooses the tiles of all products that have none: Plan::tilings. After share(), before tile().
 void choose_tiles(Plan& plan);
 
 }  // namespace trek::plan
