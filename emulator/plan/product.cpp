@@ -297,8 +297,8 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
   const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto rows = static_cast<double>(std::min({tiles.rows, work.shape.m, kPartRows}));
   const auto columns = static_cast<double>(std::min({tiles.columns, work.shape.n, kPartRows}));
-  const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
-                                         parts_of(tiles.columns, kPartRows));
+  const auto parts =
+      static_cast<double>(parts_of(tiles.rows, kPartRows) * parts_of(tiles.columns, kPartRows));
   const auto busy = static_cast<double>(std::min(work.share, tiles.count * tiles.split));
   const double memory = 2 * kBlock * (rows + columns) * busy / kMemory;
   const double step = std::max(400 + 6 * (rows + columns) + rows * columns / 32, memory);

@@ -189,7 +189,8 @@ int run(int argc, const char* const* argv) {
   app.add_option("--rounds", options.rounds.count, "Samples of each contender, at most")
       ->check(CLI::Range(measure::kLeastRounds, 100000));
   app.add_option("--seconds", options.rounds.seconds, "Of a benchmark's rounds, at most");
-  app.add_option("--list", options.list, "Of lists of products only those with this in their names");
+  app.add_option("--list", options.list,
+                 "Of lists of products only those with this in their names");
   app.add_flag("--quick", options.quick, "Small sizes: check that it works");
   app.add_flag("--check", options.check, "Only compare results, on any engine");
   try {

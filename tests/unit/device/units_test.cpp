@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "assembler/assemble.h"
+#include "emulator/device/describe.h"
 #include "tests/property/random_module.h"
 #include "tests/unit/plan/programs.h"
 
@@ -213,6 +214,36 @@ TEST_CASE("products over many segments, with batches, transposes, bias and tails
   @s = matmul @c, @c, tb
 }
 )");
+}
+
+TEST_CASE("products of padded operands read their lines, and a copy engine may bring them") {
+  plan::Device device = plan::test::small_device(3);
+  device.copies_tensors = true;
+  plan::LinkOptions fast;
+  fast.fast = true;
+  for (const char* form : {"65,1333:1333,35:", "1333,65:1333,35:, ta", "65,1333:35,1333:, tb",
+                           "1333,65:35,1333:, ta, tb", "2,65,1333:1333,35:"}) {
+    const std::string text = form;
+    const size_t second = text.find(':') + 1;
+    const size_t third = text.find(':', second) + 1;
+    const isa::Module module = plan::test::assembled(
+        fmt::format(".state @a bf16[{}] = normal(0, 1, key=4)\n.state @b bf16[{}] = normal(0, 1, "
+                    "key=5)\n.state @x f32[{}65,35] = 0\n.func main() {{\n@x = matmul @a, @b{}, "
+                    "to=f32\n}}\n",
+                    text.substr(0, second - 1), text.substr(second, third - 1 - second),
+                    text.starts_with("2,") ? "2," : "", text.substr(third)));
+    INFO(form);
+    const isa::Result<plan::Plan> plan = plan::link(module, device, fast);
+    REQUIRE(plan);
+    const uint32_t product = plan::test::node_of(*plan, isa::Opcode::Matmul);
+    const Described described = describe(*plan, product);
+    REQUIRE(described.maps.size() == 2);
+    for (const TensorMap& map : described.maps) CHECK(map.strides[0] % 16 == 0);
+    Given given;
+    given.prepare = with_units(2);
+    CHECK(plan::test::run(module, *plan, 1, given).tensors ==
+          plan::test::run(module, *plan, 1).tensors);
+  }
 }
 
 TEST_CASE("cross-entropy over many rows and over many classes") {

@@ -309,7 +309,8 @@ TEST_CASE("a bad index in a scatter or a gather that is cut is the lowest") {
   }
 }
 
-TEST_CASE("operands of odd lines are padded for a copy engine under fast numerics, with the same bits") {
+TEST_CASE(
+    "operands of odd lines are padded for a copy engine under fast numerics, with the same bits") {
   Device device = small_device(3);
   device.copies_tensors = true;
   LinkOptions fast;
