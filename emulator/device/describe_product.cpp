@@ -122,7 +122,7 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
     map.strides = {bytes * pitch, bytes * matrix};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
-    map.box = {by_line || !is_f32 ? row : part, by_line ? part : row, 1};
+    map.box = {by_line || !is_f32 ? row : part, by_line ? lines_brought(lines, part) : row, 1};
     maps.push_back(map);
   }
   return maps;

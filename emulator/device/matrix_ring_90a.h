@@ -31,8 +31,10 @@ struct Brought {
   uint32_t columns;  // of a part
   uint32_t slots;
   uint32_t k;
-  uint32_t depth;    // places of k of a slot
-  uint32_t at_once;  // lines of a copy where an operand is [k][lines]
+  uint32_t depth;  // places of k of a slot
+  // Lines of a copy of each operand: of a part all that exist where its k are neighbours.
+  uint32_t left_lines;
+  uint32_t right_lines;
   bool a_by_line;
   bool b_by_line;
   bool ends;  // the ring is empty after every part, because the tail needs its memory
@@ -110,9 +112,11 @@ TREK_TILE void begin_ring(const Task& task, int64_t number) {
   brought.slots = by_tensor_cores ? Ring90::slots(brought.columns) : f32_slots(of.k);
   brought.k = static_cast<uint32_t>(of.k);
   brought.depth = by_tensor_cores ? kDepth : kF32Depth;
-  brought.at_once = by_tensor_cores ? kRow : kPartRows;
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
+  const uint32_t at_once = by_tensor_cores ? kRow : kPartRows;
+  brought.left_lines = of.a_k == 1 ? lines_brought(of.m, kPartRows) : at_once;
+  brought.right_lines = of.b_k == 1 ? lines_brought(of.n, brought.columns) : at_once;
   brought.ends = !by_tensor_cores || of.tail_steps == Matrix::kNoTail;
   const uint32_t shared = memory_of(task);
   TREK_ROLLED
@@ -121,6 +125,14 @@ TREK_TILE void begin_ring(const Task& task, int64_t number) {
     barrier_init(Ring90::empty(shared, s), readers);
   }
   before_engine();
+}
+
+// Lines of a part that copies of so many bring, where `there` are left of the operand: all at once where its k are
+// neighbours, else as many times as there are lines.
+TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, uint32_t part) {
+  if (by_line) return at_once;
+  const uint32_t lines = (there + at_once - 1) / at_once * at_once;
+  return lines < part ? lines : part;
 }
 
 // Brings the operands of the tile that begin_ring() describes; by all lanes of a warp, which is none of the
@@ -133,7 +145,7 @@ TREK_TILE void bring_tile(uint32_t lane) {
   const Brought brought = *reinterpret_cast<const Brought*>(memory_of_units + Ring90::kBroughtAt);
   const TensorMap* maps = brought.maps;
   const uint32_t columns = brought.columns;
-  const uint32_t bytes = Ring90::slot_bytes(columns);
+  const uint32_t slot_bytes = Ring90::slot_bytes(columns);
   if (lane == 0) before_engine();
   uint32_t slot = 0;
   uint32_t parity = 1;  // of the phase before the first, in which all slots are empty
@@ -141,26 +153,30 @@ TREK_TILE void bring_tile(uint32_t lane) {
   for (uint32_t row = brought.first_row; row < brought.end_row; row += kPartRows) {
     TREK_ROLLED
     for (uint32_t column = brought.first_column; column < brought.end_column; column += columns) {
+      const uint32_t rows_there =
+          lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, kPartRows);
+      const uint32_t columns_there = lines_copied(brought.b_by_line, brought.right_lines,
+                                                  brought.end_column - column, columns);
       TREK_ROLLED
       for (uint32_t k = 0; k < brought.k; k += brought.depth) {
         barrier_wait(Ring90::empty(shared, slot), parity);
         if (lane == 0) {
           const uint32_t full = Ring90::full(shared, slot);
-          const uint32_t left = ring + slot * bytes;
+          const uint32_t left = ring + slot * slot_bytes;
           const uint32_t right = left + Ring90::kLeft;
-          barrier_expect(full, bytes);
+          barrier_expect(full, (rows_there + columns_there) * kRowBytes);
           if (brought.a_by_line) {
             copy_box(left, maps, full, k, row, brought.left_matrix);
           } else {
             TREK_ROLLED
-            for (uint32_t i = 0; i < kPartRows; i += brought.at_once)
+            for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
               copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
           }
           if (brought.b_by_line) {
             copy_box(right, maps + 1, full, k, column, brought.right_matrix);
           } else {
             TREK_ROLLED
-            for (uint32_t i = 0; i < columns; i += brought.at_once)
+            for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
               copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
           }
         }

@@ -248,6 +248,11 @@ struct TailStep {
 inline constexpr uint32_t kMaxTail = 5;
 
 inline constexpr uint32_t kPartRows = 128;
+// Lines of an operand whose k are neighbours that the copy engine brings for a part of so many: no more than there are.
+TREK_ON_DEVICE constexpr uint32_t lines_brought(int64_t lines, uint32_t part) {
+  const int64_t there = (lines + 7) / 8 * 8;
+  return there < part ? static_cast<uint32_t>(there) : part;
+}
 
 // What a `thin` product has at most: rows and k.
 inline constexpr uint32_t kThinRows = 4;

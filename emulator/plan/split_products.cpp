@@ -42,13 +42,7 @@ class Program {
     return {From::operand, static_cast<uint32_t>(node_.operands.size() - 1)};
   }
   Input step(Opcode opcode, DType from, DType to, Input x, Input y = {}) {
-    MicroStep step;
-    step.opcode = opcode;
-    step.from = from;
-    step.to = to;
-    step.inputs[0] = x;
-    step.inputs[1] = y;
-    return append(step);
+    return append({opcode, from, to, {x, y}, {}});
   }
   Input append(const MicroStep& step) {
     node_.chain.push_back(step);

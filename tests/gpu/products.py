@@ -1,12 +1,13 @@
 """A program of f32 matrix products whose shapes end in the middle of tiles, blocks and segments.
 
-Every form of transpose, a K beyond a segment of 4096, rows and columns of one, lines that no 16-byte copy
-fits: what a fast path for products can get wrong.
+Every form of transpose, a K beyond a segment of 4096 (which a plan may divide between nodes), rows and columns of
+one, lines that no 16-byte copy fits: what a fast path for products can get wrong.
 """
 
 SHAPES = [  # rows, columns, K
     (128, 512, 784), (128, 10, 512), (100, 77, 130), (64, 64, 4100), (300, 300, 300),
     (784, 512, 128), (1, 512, 784), (513, 129, 65), (1024, 1024, 1024), (17, 33, 9000),
+    (160, 136, 12296), (3, 40, 8200),
 ]  # yapf: disable
 
 lines = [".trek 1.0"]
