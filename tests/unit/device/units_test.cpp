@@ -217,7 +217,7 @@ TEST_CASE("products over many segments, with batches, transposes, bias and tails
 }
 
 TEST_CASE("products of padded operands read their lines, and a copy engine may bring them") {
-  plan::Device device = plan::test::small_device(3);
+  plan::Device device = plan::test::small_device(1);
   device.copies_tensors = true;
   plan::LinkOptions fast;
   fast.fast = true;

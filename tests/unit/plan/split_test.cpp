@@ -311,7 +311,7 @@ TEST_CASE("a bad index in a scatter or a gather that is cut is the lowest") {
 
 TEST_CASE(
     "operands of odd lines are padded for a copy engine under fast numerics, with the same bits") {
-  Device device = small_device(3);
+  Device device = small_device(1);
   device.copies_tensors = true;
   LinkOptions fast;
   fast.fast = true;
