@@ -221,8 +221,8 @@ TEST_CASE("products of padded operands read their lines, and a copy engine may b
   device.copies_tensors = true;
   plan::LinkOptions fast;
   fast.fast = true;
-  for (const char* form : {"65,1333:1333,35:", "1333,65:1333,35:, ta", "65,1333:35,1333:, tb",
-                           "1333,65:35,1333:, ta, tb", "2,65,1333:1333,35:"}) {
+  for (const char* form : {"65,1333:1333,35:", "65,1333:35,1333:, tb", "1333,65:35,1333:, ta, tb",
+                           "2,65,1333:1333,35:"}) {
     const std::string text = form;
     const size_t second = text.find(':') + 1;
     const size_t third = text.find(':', second) + 1;
