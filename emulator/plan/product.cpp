@@ -221,10 +221,12 @@ struct Width {
 };
 constexpr std::array<Width, 4> kWidths = {
     Width{256, 1060, 1170}, {192, 820, 1100}, {128, 580, 1060}, {64, 380, 780}};
-constexpr double kResults = 6;      // of a column of a part
-constexpr double kTask = 3500;      // cycles
-constexpr double kMemory = 2400;    // bytes from device memory a cycle, all processors together
-constexpr double kNode = 6000;      // cycles of one more in a chain
+constexpr double kResults = 6;    // of a column of a part
+constexpr double kTask = 3500;    // cycles
+constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
+// Cycles of a node that pads, and of each of its elements; from an H200.
+constexpr double kPad = 9000;
+constexpr double kPadElement = 0.009;
 constexpr int64_t kMostParts = 64;  // of a task, in each direction
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
@@ -292,17 +294,27 @@ std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductW
   return found;
 }
 
-// What a step of 64 k takes is a guess: syncs, bringing each line, products.
+// A task, and a step of 64 k: its syncs and products, and what brings 32 rows of a panel (matrix_tensor.h). From an
+// H200, where a step of one or two turns of 32 rows for each operand took 2 600 to 4 100 cycles.
+constexpr double kBroughtTask = 10000;
+constexpr double kBroughtStep = 800;
+constexpr double kBroughtRows = 850;
+
 double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
+  const auto rows_of = [](bool by_line, int64_t lines) {
+    const int64_t there = std::min(lines, kPartRows);
+    return static_cast<double>(by_line ? parts_of(there, 32) : there > 64 ? 4 : 2);
+  };
+  const MatrixShape& shape = work.shape;
+  const int64_t rows = std::min(tiles.rows, shape.m);
+  const int64_t columns = std::min(tiles.columns, shape.n);
   const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
-  const auto rows = static_cast<double>(std::min({tiles.rows, work.shape.m, kPartRows}));
-  const auto columns = static_cast<double>(std::min({tiles.columns, work.shape.n, kPartRows}));
   const auto parts =
       static_cast<double>(parts_of(tiles.rows, kPartRows) * parts_of(tiles.columns, kPartRows));
-  const auto busy = static_cast<double>(std::min(work.share, tiles.count * tiles.split));
-  const double memory = 2 * kBlock * (rows + columns) * busy / kMemory;
-  const double step = std::max(400 + 6 * (rows + columns) + rows * columns / 32, memory);
-  return parts * (steps * step + kResults * columns) + kTask;
+  const double step =
+      kBroughtStep + kBroughtRows * (rows_of(!shape.ta, rows) + rows_of(shape.tb, columns)) +
+      static_cast<double>(std::min(rows, kPartRows) * std::min(columns, kPartRows)) / 32;
+  return parts * steps * step + kBroughtTask;
 }
 
 // ---- thin ----------------------------------------------------------------------------------------
@@ -370,7 +382,7 @@ bool gains_by_padding(const Device& device, isa::DType element, const MatrixShap
   const double as_they_are = estimate(device, work, choose(device, work));
   work.copied = true;
   const double copied = estimate(device, work, choose(device, work));
-  return as_they_are > copied + kNode + 4 * static_cast<double>(elements) / kMemory;
+  return as_they_are > copied + kPad + kPadElement * static_cast<double>(elements);
 }
 
 void choose_tiles(Plan& plan) {
