@@ -176,7 +176,9 @@ struct Program {
   uint8_t
       flat;  // narrow: four elements from a multiple of four on are in line in all that it reads and writes
   uint8_t slow;  // narrow: a step is not is_simple()
-  uint8_t unused[3];
+  uint8_t
+      summed;  // narrow: so many first loads, all f32 and of the node's own elements, are added by the first steps
+  uint8_t unused[2];
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {

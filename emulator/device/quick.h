@@ -90,6 +90,21 @@ TREK_UNIT Four step(const Task& task, const Node& node, const std::byte* arena, 
   return program_detail::apply_simple(opcode, from, to, x, y, z);
 }
 
+// What the first steps of a program make of its first loads, of four elements: all loads are on their way at once.
+TREK_UNIT Four sum_in_line(const Node& node, const Program& program, const std::byte* arena,
+                           int64_t element) {
+  Words parts[kNarrowSlots] = {};
+  for (uint32_t i = 0; i < kNarrowSlots; ++i)
+    if (i < program.summed)
+      parts[i] = *reinterpret_cast<const Words*>(
+          arena + node.operand(node.load(program.first_load + i)->operand).offset + element * 4);
+  Words sum = parts[0];
+  for (uint32_t i = 1; i < kNarrowSlots; ++i)
+    for (uint32_t e = 0; e < 4 && i < program.summed; ++e)
+      sum.e[e] = bits_of(semantics::add(as_float(sum.e[e]), as_float(parts[i].e[e])));
+  return {{sum.e[0], sum.e[1], sum.e[2], sum.e[3]}};
+}
+
 // Calls give(element, values, four) for the elements [first, first + count) of the node's index space with what a program
 // makes of them: of four elements from `element` on, or of one that is there four times. Where steps are called, or
 // operands do not lie in line, a thread takes one element after the other.
@@ -107,14 +122,26 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& p
     const bool four = aligned && p + 4 <= end;
     for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) {
       const int64_t element = first + q;
+      const uint32_t summed = four ? program.summed : 0;
       TREK_ROLLED
-      for (uint32_t l = 0; l < loads; ++l)
+      for (uint32_t l = summed; l < loads; ++l)
         bring(task, node, arena, *node.load(program.first_load + l), element, four);
       commit_copies();
-      wait_for_copies(0);
       const Step* at = node.step(program.first_step);
+      uint32_t s = 1;
+      if (summed != 0) {
+        const Four sum = sum_in_line(node, program, arena, element);
+        if (summed > steps) {  // there is nothing else
+          give(element, sum, four);
+          continue;
+        }
+        at += summed - 1;
+        s = summed;
+        put(task, slot_at(task, (at - 1)->slot), sum);
+      }
+      wait_for_copies(0);
       TREK_ROLLED
-      for (uint32_t s = 1; s < steps; ++s, ++at)
+      for (; s < steps; ++s, ++at)
         put(task, slot_at(task, at->slot), step<kCalls>(task, node, arena, *at));
       // The last step gives the result, but where there is none.
       give(element,

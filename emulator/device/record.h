@@ -104,6 +104,7 @@ class Record {
   isa::DType input_type(const Draft& draft, Draft::Input input, isa::DType main) const;
   int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
                std::map<uint32_t, int>* of_loads) const;
+  uint8_t summed(const Draft& draft) const;
   uint32_t add(const Scalar& scalar);
   bool is_magic(Map map) const;
   bool keeps_fours(Map map) const;

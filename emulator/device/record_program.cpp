@@ -191,6 +191,40 @@ void Record::plain_tail(const Draft& draft, DType result, int64_t n, Cut& cut) c
   cut.plain = 1;
 }
 
+// Program::summed: of operands that nothing else reads, and whose entries are the table's in turn.
+uint8_t Record::summed(const Draft& draft) const {
+  const auto is = [](Input input, Input::Kind kind, uint32_t index) {
+    return input.kind == kind && input.index == index;
+  };
+  const auto readers = [&](Input::Kind kind, uint32_t index) {
+    size_t count = is(draft.result, kind, index) ? 1 : 0;
+    for (const Draft::Step& step : draft.steps)
+      for (Input input : step.inputs) count += is(input, kind, index) ? 1 : 0;
+    return count;
+  };
+  const auto is_part = [&](Input input, uint32_t entry) {
+    return is(input, Input::Kind::operand, entry) && lies_in_order(entry) &&
+           operand_type(entry) == DType::f32 && readers(input.kind, entry) == 1;
+  };
+  if (draft.steps.empty() || draft.steps[0].inputs[0].kind != Input::Kind::operand) return 0;
+  const uint32_t first = draft.steps[0].inputs[0].index;
+  for (const Draft::Step& step : draft.steps)
+    for (Input input : step.inputs)
+      if (input.kind == Input::Kind::operand && input.index < first) return 0;
+  uint32_t parts = 0;
+  for (uint32_t s = 0; s < draft.steps.size(); ++s) {
+    const Draft::Step& step = draft.steps[s];
+    const bool adds = step.opcode == Opcode::Add && step.to == DType::f32 &&
+                      (s == 0 ? is_part(step.inputs[0], first)
+                              : is(step.inputs[0], Input::Kind::step, s - 1) &&
+                                    readers(Input::Kind::step, s - 1) == 1) &&
+                      is_part(step.inputs[1], first + s + 1);
+    if (!adds) break;
+    parts = s + 2;
+  }
+  return static_cast<uint8_t>(parts);
+}
+
 Program Record::program(const Draft& draft, bool narrow) {
   std::vector<int> slots;
   std::map<uint32_t, int> loads;
@@ -223,6 +257,7 @@ Program Record::program(const Draft& draft, bool narrow) {
   to.narrow = narrow ? 1 : 0;
   to.dtype = static_cast<uint8_t>(draft.dtype);
   to.result = source(draft.result);
+  to.summed = narrow ? summed(draft) : 0;
   for (const auto& [operand, slot] : loads)
     loads_.push_back({static_cast<uint8_t>(operand), static_cast<uint8_t>(slot), {0, 0}});
   for (size_t s = 0; s < draft.steps.size(); ++s) {

@@ -57,7 +57,7 @@ void Dealer::deal(uint32_t index) {
   const uint32_t leads = leader(index);
   if (leads != kNone)
     first_[index] = first_[leads];
-  else if (!everywhere)
+  else if (!everywhere || node.depth.count != 0)
     first_[index] = std::exchange(next_, (next_ + node.tasks) % places);
   // Places are processors 1, 2, ... and then the control processor, where each has a tile.
   for (uint32_t i = 0; i < node.tasks; ++i)

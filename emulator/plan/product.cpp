@@ -125,14 +125,15 @@ double turns_of(const Device& device, const ProductWork& work, const MatrixTiles
   return static_cast<double>(parts_of(tiles.count * tiles.split, share));
 }
 
-// What it takes to add the parts: a node more that waits, and its elements, of which a processor has 1024 under way.
+// What it takes to add the parts: nodes more that wait, and their elements, of which a processor has 1024 under way.
 double join_of(const ProductWork& work, const MatrixTiles& tiles) {
   if (tiles.split == 1) return 0;
+  constexpr double kAtOnce = 6;  // parts of the first node; each other one has the sum, too
   const auto parts = static_cast<double>(tiles.split);
   const auto elements = static_cast<double>(work.shape.m * work.shape.n * work.shape.batches);
   const double rounds = std::ceil(elements / 1024 / static_cast<double>(work.share));
-  const double nodes = std::ceil((parts - 1) / 5);
-  return nodes * 5000 + rounds * (900 * nodes + 100 * parts);
+  const double nodes = std::ceil((parts - 1) / (kAtOnce - 1));
+  return nodes * 5500 + rounds * (1200 * nodes + 200 * parts);
 }
 
 // ---- ordered -------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
       tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns;
   const double of_warp = large ? 2048 : 512;  // outputs
   const double jobs = blocks * std::ceil(outputs / of_warp);
-  const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2.8);  // cycles of a job
+  const double issue = 64 * of_warp / 32 * (large ? 1.45 : 2.8);  // cycles of a job
   return std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
 }
 
@@ -220,7 +221,7 @@ struct Width {
   double by_k;
 };
 constexpr std::array<Width, 4> kWidths = {
-    Width{256, 1060, 1170}, {192, 820, 1100}, {128, 580, 1060}, {64, 380, 780}};
+    Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}};
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together

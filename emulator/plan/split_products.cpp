@@ -202,6 +202,7 @@ void Products::split(const Node& product, const MatrixTiles& tiles, size_t most)
     add(program, some);
     read_now(some);
     Node node = program.take();
+    std::fill_n(node.operands.begin(), product.operands.size(), Operand{});
     node.results = {total.view.index};
     node.weight = 0;
     nodes_.push_back(std::move(node));
