@@ -57,7 +57,7 @@ inline constexpr int64_t kLineElements = 8;
 bool pads_lines(const Plan& plan, const Node& node);
 
 // A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k
-// [first_k, first_k + k) of the whole_k that its operands have. An operand may have longer lines than the shape says,
+// [first_k, first_k + k) of the whole_k that its operands have; beyond these an operand may have longer lines,
 // with zeros at their ends (split.h).
 struct MatrixShape {
   int64_t m = 0;

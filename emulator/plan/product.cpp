@@ -64,13 +64,13 @@ ProductWork product_work(const Plan& plan, const Node& node) {
     const isa::Shape& shape = node.operand_types[operand].shape;
     return shape[shape.rank() - 1] % kLineElements == 0;
   };
-  return {product_of(plan, node),
-          node.operand_types[1].dtype,
-          matrix_shape(node),
-          node.share,
-          plan.device.copies_tensors && has_pieces(0) && has_pieces(1),
-          static_cast<int64_t>(products_of(node)),
-          is_group(node)};
+  return {.product = product_of(plan, node),
+          .element = node.operand_types[1].dtype,
+          .shape = matrix_shape(node),
+          .share = node.share,
+          .copied = plan.device.copies_tensors && has_pieces(0) && has_pieces(1),
+          .products = static_cast<int64_t>(products_of(node)),
+          .group = is_group(node)};
 }
 
 ProductWork whole_work(const Plan& plan, const Node& node) {
@@ -237,10 +237,12 @@ struct Width {
 };
 constexpr std::array<Width, 4> kWidths = {
     Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}};
-constexpr double kResults = 6;      // of a column of a part
-constexpr double kTask = 3500;      // cycles
-constexpr double kMemory = 2400;    // bytes from device memory a cycle, all processors together
-constexpr double kNode = 6000;      // cycles of one more in a chain
+constexpr double kResults = 6;    // of a column of a part
+constexpr double kTask = 3500;    // cycles
+constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
+// Cycles of a node that pads, and of each of its elements; from an H200.
+constexpr double kPad = 9000;
+constexpr double kPadElement = 0.009;
 constexpr int64_t kMostParts = 64;  // of a task, in each direction
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
@@ -295,29 +297,40 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
 // share out a small product, in which most of a step is waiting.
 constexpr int64_t kLeastPart = 32;
 
-std::vector<MatrixTiles> brought_candidates(const Device& device, const MatrixShape& shape) {
+std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
   for (int64_t rows = kLeastPart; rows < 2 * std::max(shape.m, kLeastPart); rows *= 2)
     for (int64_t columns = kLeastPart; columns < 2 * std::max(shape.n, kLeastPart); columns *= 2) {
       MatrixTiles tiles = tiles_of(shape, rows, columns);
       tiles.part_columns = kPartRows;
-      if (tiles.count <= most) found.push_back(tiles);
+      if (tiles.count <= most) add_splits(found, tiles, device, work);
     }
   return found;
 }
 
-// What a step of 64 k takes is a guess: syncs, bringing each line, products.
+// A task, and a step of 64 k: its syncs and products, and what brings 32 rows of a panel (matrix_tensor.h). From an
+// H200, where a step of one or two turns of 32 rows for each operand took 2 600 to 4 100 cycles.
+constexpr double kBroughtTask = 10000;
+constexpr double kBroughtStep = 800;
+constexpr double kBroughtRows = 850;
+
 double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
-  const auto steps = static_cast<double>(parts_of(work.shape.k, 64));
-  const auto rows = static_cast<double>(std::min({tiles.rows, work.shape.m, kPartRows}));
-  const auto columns = static_cast<double>(std::min({tiles.columns, work.shape.n, kPartRows}));
+  const auto rows_of = [](bool by_line, int64_t lines) {
+    const int64_t there = std::min(lines, kPartRows);
+    return static_cast<double>(by_line ? parts_of(there, 32) : there > 64 ? 4 : 2);
+  };
+  const MatrixShape& shape = work.shape;
+  const int64_t rows = std::min(tiles.rows, shape.m);
+  const int64_t columns = std::min(tiles.columns, shape.n);
+  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto parts =
       static_cast<double>(parts_of(tiles.rows, kPartRows) * parts_of(tiles.columns, kPartRows));
-  const auto busy = static_cast<double>(std::min(work.share, tiles.count));
-  const double memory = 128 * (rows + columns) * busy / kMemory;
-  const double step = std::max(400 + 6 * (rows + columns) + rows * columns / 32, memory);
-  return parts * (steps * step + kResults * columns) + kTask;
+  const double step =
+      kBroughtStep + kBroughtRows * (rows_of(!shape.ta, rows) + rows_of(shape.tb, columns)) +
+      static_cast<double>(std::min(rows, kPartRows) * std::min(columns, kPartRows)) / 32;
+  return parts * steps * step + kBroughtTask;
 }
 
 // ---- thin ----------------------------------------------------------------------------------------
@@ -349,7 +362,7 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
     case Product::ordered:
       break;
     case Product::tensor:
-      return work.copied ? tensor_candidates(device, work) : brought_candidates(device, work.shape);
+      return work.copied ? tensor_candidates(device, work) : brought_candidates(device, work);
     case Product::thin:
       return {thin_tiles(work)};
   }
@@ -359,9 +372,9 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
 double estimate(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   if (work.product == Product::thin) return 0;  // there is but one
   if (device.packs_panels) return estimate_panels(work, tiles);
-  const double task = work.product != Product::tensor ? task_ordered(device, work, tiles)
-                      : work.copied                   ? task_tensor(work, tiles)
-                                                      : task_brought(work, tiles);
+  const double task = work.product == Product::ordered ? task_ordered(device, work, tiles)
+                      : work.copied                    ? task_tensor(work, tiles)
+                                                       : task_brought(work, tiles);
   return turns_of(device, work, tiles) * task + join_of(work, tiles);
 }
 
@@ -380,11 +393,15 @@ MatrixTiles choose(const Device& device, const ProductWork& work) {
 bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape,
                       int64_t elements) {
   if (!device.copies_tensors) return false;
-  ProductWork work{Product::tensor, element, shape, device.processors, false};
+  ProductWork work = {.product = Product::tensor,
+                      .element = element,
+                      .shape = shape,
+                      .share = device.processors,
+                      .most_split = parts_of(shape.k, kBlock)};
   const double as_they_are = estimate(device, work, choose(device, work));
   work.copied = true;
   const double copied = estimate(device, work, choose(device, work));
-  return as_they_are > copied + kNode + 4 * static_cast<double>(elements) / kMemory;
+  return as_they_are > copied + kPad + kPadElement * static_cast<double>(elements);
 }
 
 void choose_tiles(Plan& plan) {
