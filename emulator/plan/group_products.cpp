@@ -338,12 +338,7 @@ bool Grouper::takes_copy(uint32_t at, size_t result, uint32_t copy) const {
   if (results.size() != 1 || is_plain(results[0]) || type(results[0]) != type(name)) return false;
   const Name target = results[0];
   const std::vector<uint32_t>& readers = readers_[slot(name)];
-  // What may be a view of its operand is one of the value.
-  const bool has_view = std::ranges::any_of(readers, [&](uint32_t reader) {
-    const Opcode opcode = flow_.steps[group(reader).step].opcode;
-    return reader != copy && (opcode == Opcode::Reshape || opcode == Opcode::Copy);
-  });
-  return !has_view && readers.back() == copy && !touched(readers_, target, at, copy) &&
+  return readers.back() == copy && !touched(readers_, target, at, copy) &&
          !touched(writers_, target, at, copy) && std::ranges::count(from.results, target) == 0 &&
          !writes_over(target, from, *shape_of(from));
 }

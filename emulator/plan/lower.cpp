@@ -90,8 +90,8 @@ bool Lowering::is_view_candidate(const Group& group) const {
   if (step.results.size() != 1 || !step.results[0].is(Kind::value)) return false;
   const FlowValue& value = flow_.values[step.results[0].index];
   if (value.variable || value.type.scalar) return false;
-  if (!step.operands.empty() && !step.operands[0].is(Kind::value) &&
-      !step.operands[0].is(Kind::tensor))
+  if (!group.operands.empty() && !group.operands[0].is(Kind::value) &&
+      !group.operands[0].is(Kind::tensor))
     return false;
   const bool is_reshape = step.opcode == Opcode::Reshape && group.main == group.step;
   // Not one that stands for the instruction before it, which writes its destination.
@@ -112,14 +112,14 @@ void Lowering::choose_views() {
   for (const Group& group : groups_)
     if (is_view_candidate(group)) {
       const Step& step = flow_.steps[group.step];
-      source_[step.results[0].index] = step.operands[0];
+      source_[step.results[0].index] = group.operands[0];
     }
   for (size_t g = groups_.size(); g-- > 0;) {
     const Group& group = groups_[g];
     if (!is_view_candidate(group)) continue;
     const Step& step = flow_.steps[group.step];
     const uint32_t value = step.results[0].index;
-    const Name origin = root(step.operands[0]);
+    const Name origin = root(group.operands[0]);
     const auto found = writes_.find({origin.kind, origin.index});
     bool is_view = true;
     if (found != writes_.end()) {
@@ -131,8 +131,8 @@ void Lowering::choose_views() {
       continue;
     }
     is_view_[g] = true;
-    const uint32_t operand = step.operands[0].index;
-    if (step.operands[0].is(Kind::value))
+    const uint32_t operand = group.operands[0].index;
+    if (group.operands[0].is(Kind::value))
       end_[operand] = std::max(
           {end_[operand], end_[value],
            flow_.use_end(flow_.values[operand].region, flow_.values[value].region, group.step)});
