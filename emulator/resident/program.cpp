@@ -8,6 +8,7 @@
 #include "emulator/loading.h"
 #include "emulator/plan/check.h"
 #include "emulator/plan/link.h"
+#include "emulator/plan/measured.h"
 #include "emulator/resident/trap_words.h"
 #include "isa/cost.h"
 
@@ -39,6 +40,13 @@ Problems check(const plan::Plan& plan) {
   return problems;
 }
 
+// Bytes that a program may take.
+driver::Result<uint64_t> memory_for(const Machine& machine, const LoadOptions& options) {
+  auto free = machine.free_memory();
+  if (!free || options.memory_limit == 0) return free;
+  return std::min(options.memory_limit, *free);
+}
+
 class ResidentProgram : public Program {
  public:
   ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
@@ -48,7 +56,8 @@ class ResidentProgram : public Program {
         seed_(options.seed),
         phases_(std::move(phases)),
         moving_(std::move(moving)),
-        fast_(options.numerics == NumericsMode::fast) {}
+        fast_(options.numerics == NumericsMode::fast),
+        tiles_(options.tiles) {}
   ResidentProgram(const ResidentProgram&) = delete;
   ResidentProgram& operator=(const ResidentProgram&) = delete;
   ~ResidentProgram() override {
@@ -82,6 +91,7 @@ class ResidentProgram : public Program {
   Problems clear(uint32_t tensor);
   RunResult result_of(const Part& part, const Ended& ended) const;
   void count(const Part& part);
+  void count_tiles();
   void count_compiling();
 
   std::string name(uint32_t tensor) const { return module_.string(module_.tensors[tensor].name); }
@@ -98,6 +108,7 @@ class ResidentProgram : public Program {
   Phases phases_;  // of loading
   Moving moving_;
   bool fast_;
+  std::shared_ptr<const plan::MeasuredTiles> tiles_;
   Part init_;  // without an executable where there is nothing to do
   Part main_;
   Memory arena_;
@@ -109,6 +120,7 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   plan::LinkOptions options;
   options.initialisers = initialisers;
   options.fast = fast_;
+  options.tiles = tiles_.get();
   isa::Result<plan::Plan> linked = plan::link(module_, plan_device(*machine_, memory), options);
   if (!linked) return linked.take_problems();
   part.plan = std::make_shared<const plan::Plan>(linked.take());
@@ -154,9 +166,9 @@ Problems ResidentProgram::make_executables() {
 }
 
 Problems ResidentProgram::initialise(const LoadOptions& options) {
-  auto free = machine_->free_memory();
+  const auto free = memory_for(*machine_, options);
   if (!free) return device_problem(free.error());
-  const uint64_t memory = options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
+  const uint64_t memory = *free;
   for (const bool initialisers : {true, false}) {
     Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory);
     if (!problems.empty()) return problems;
@@ -170,6 +182,7 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   phases_.end("memory");
   if (Problems problems = make_executables(); !problems.empty()) return problems;
   counters_.memory_bytes = bytes;
+  count_tiles();
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role == Role::stream) continue;
     Problems problems = place_tensor(tensor, options);
@@ -298,6 +311,14 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   return result_of(main_, *ended);
 }
 
+void ResidentProgram::count_tiles() {
+  for (const plan::Node& node : main_.plan->nodes) {
+    if (node.unit != plan::Unit::matrix) continue;
+    ++counters_.tiles.products;
+    if (main_.plan->tilings[node.tiles].measured) ++counters_.tiles.measured;
+  }
+}
+
 void ResidentProgram::count_compiling() {
   CompileCounters& counters = counters_.compiling;
   counters.compiles = machine_->compiles();
@@ -346,6 +367,13 @@ std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {
 }
 
 }  // namespace
+
+isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machine,
+                                                           const LoadOptions& options) {
+  const auto memory = memory_for(machine, options);
+  if (!memory) return device_problem(memory.error());
+  return std::make_shared<const plan::Device>(plan_device(machine, *memory));
+}
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
                                                    const Module& module, const LoadOptions& options,

@@ -17,6 +17,10 @@ struct Moving {
   std::optional<uint64_t> at;              // for tests
 };
 
+// What load_program() links for.
+isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machine,
+                                                           const LoadOptions& options);
+
 // Links and uploads a verified module, gives every tensor its first bytes, and runs the
 // initialisers. Fails where the device's memory does not suffice, external data is not as it should be,
 // or an initialiser traps. `phases` is what preceded it.
