@@ -14,7 +14,7 @@
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/order.h"
 #include "emulator/device/record.h"
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 #include "isa/semantics/reduce.h"
 
 namespace trek::device {
@@ -619,7 +619,7 @@ void Describer::describe_order() {
 
 void Describer::describe_matrix() {
   const plan::MatrixShape shape = plan::matrix_shape(of_);
-  const plan::MatrixTiles tiles = plan::matrix_tiles(plan_, of_);
+  const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
   const Shape& a = type(0).shape;
   const Shape& b = type(1).shape;
   const Shape& out = of_.main_type.shape;

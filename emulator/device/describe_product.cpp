@@ -1,6 +1,6 @@
 #include "emulator/device/describe_product.h"
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 
 namespace trek::device {
 

@@ -55,7 +55,7 @@ int64_t matrix_element(const isa::Shape& shape, const isa::Shape& out, int64_t b
 template <typename A>
 void matmul(Work& work) {
   const MatrixShape shape = matrix_shape(work.node);
-  const MatrixTiles tiles = matrix_tiles(work.plan, work.node);
+  const MatrixTiles& tiles = work.plan.tilings[work.node.tiles];
   const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
   const isa::Shape& out = work.node.main_type.shape;
   const isa::Type& a = work.type(0);

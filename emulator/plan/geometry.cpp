@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace trek::plan {
 
@@ -102,81 +101,6 @@ void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {
   tiles.down = (shape.m + tiles.rows - 1) / tiles.rows;
   tiles.across = (shape.n + tiles.columns - 1) / tiles.columns;
   tiles.count = tiles.down * tiles.across * shape.batches;
-}
-
-namespace {
-
-// What a product takes with such tiles, in cycles of a processor with 128 multipliers and eight warps. A
-// small tile has 4 x 4 outputs a lane, and its lanes wait for shared memory half of the time; warps that
-// its outputs do not need take blocks of 64 k.
-double estimate(const Device& device, int64_t share, const MatrixTiles& tiles,
-                const MatrixShape& shape) {
-  const double blocks = std::ceil(static_cast<double>(shape.k) / 64);
-  const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
-  const bool large = tiles.rows * tiles.columns >= 2 * device.matrix_rows * device.matrix_columns;
-  const double of_warp = large ? 2048 : 512;  // outputs
-  const double jobs = blocks * std::ceil(outputs / of_warp);
-  const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2);  // cycles of a job
-  const double task = std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
-  return std::ceil(static_cast<double>(tiles.count) / static_cast<double>(share)) * task;
-}
-
-}  // namespace
-
-namespace {
-
-// One tile for every processor of the share, cut so that they pack as little as may be: each packs its rows and its
-// columns. A product of little work is one task.
-MatrixTiles panel_tiles(int64_t share, const MatrixShape& shape) {
-  constexpr int64_t kColumns = 32;         // of a panel
-  constexpr int64_t kWorthIt = 1'000'000;  // multiplications worth a task
-  const auto parts_of = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
-  const int64_t work = shape.m * shape.n * std::max<int64_t>(1, shape.k);
-  const int64_t parts =
-      std::min(parts_of(share, std::max<int64_t>(1, shape.batches)), parts_of(work, kWorthIt));
-  MatrixTiles best;
-  for (int64_t down = 1; down <= parts; ++down) {
-    MatrixTiles tiles;
-    tiles.rows = std::max<int64_t>(1, parts_of(shape.m, down));
-    tiles.columns = std::max<int64_t>(
-        kColumns, parts_of(parts_of(shape.n, parts_of(parts, down)), kColumns) * kColumns);
-    count_tiles(tiles, shape);
-    const bool better = tiles.rows + tiles.columns < best.rows + best.columns;
-    const int64_t wanted = std::min(tiles.count, parts * shape.batches);
-    if (best.count == 0 || wanted > best.count || (wanted == best.count && better)) best = tiles;
-  }
-  return best;
-}
-
-}  // namespace
-
-MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape) {
-  if (device.packs_panels) return panel_tiles(share, shape);
-  // From a quarter to four times the device's own tile, the one that is done first.
-  MatrixTiles tiles;
-  double least = 0;
-  for (const auto& [rows, columns] :
-       {std::pair{0.25, 0.5}, {0.5, 1.0}, {1.0, 1.0}, {2.0, 1.0}, {2.0, 2.0}}) {
-    MatrixTiles candidate;
-    candidate.rows =
-        std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(device.matrix_rows) * rows));
-    candidate.columns = std::max<int64_t>(
-        1, static_cast<int64_t>(static_cast<double>(device.matrix_columns) * columns));
-    count_tiles(candidate, shape);
-    const double cycles = estimate(device, share, candidate, shape);
-    if (tiles.count != 0 && cycles >= least) continue;
-    least = cycles;
-    tiles = candidate;
-  }
-  const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
-  for (bool wider = true;; wider = !wider) {
-    count_tiles(tiles, shape);
-    if (tiles.down * tiles.across <= 1 || tiles.count <= most) return tiles;
-    if (wider)
-      tiles.columns *= 2;
-    else
-      tiles.rows *= 2;
-  }
 }
 
 MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {

@@ -60,34 +60,8 @@ struct MatrixShape {
 };
 MatrixShape matrix_shape(const Node& node);
 
-// How a matrix product is computed.
-enum class Product : uint8_t {
-  ordered,  // by the dot order, in parts as the unit likes
-  tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
-  thin,     // by the dot order, of at most kThinRows rows
-};
-std::string_view name(Product product);
-inline constexpr int64_t kPartRows = 128;
-// What a `thin` product has at most: rows and k.
-inline constexpr int64_t kThinRows = 4;
-inline constexpr int64_t kThinDepth = 4096;
-// Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
-// numerics; the rest is ordered.
-Product product_of(const Plan& plan, const Node& node);
-
-// The tiles of a matrix node, as the device and the number of tasks want them: of an ordered product, and
-// of any. count_tiles() works out what follows from a tile's rows and columns.
-struct MatrixTiles {
-  int64_t rows = 64;
-  int64_t columns = 64;
-  int64_t down = 0;
-  int64_t across = 0;
-  int64_t count = 0;
-  int64_t part_columns = 0;  // of a product that is not ordered
-};
+// Works out what follows from a tile's rows and columns.
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape);
-MatrixTiles ordered_tiles(const Device& device, int64_t share, const MatrixShape& shape);
-MatrixTiles matrix_tiles(const Plan& plan, const Node& node);
 
 // One tile: of batch `batch`, the rows [row, row + rows) and columns [column, column + columns).
 struct MatrixTile {

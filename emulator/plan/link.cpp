@@ -12,6 +12,7 @@
 #include "emulator/plan/long_reduction.h"
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
+#include "emulator/plan/product.h"
 #include "emulator/plan/share.h"
 #include "emulator/plan/split.h"
 #include "emulator/plan/tile.h"
@@ -38,6 +39,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   find_levels(plan);
   place(plan);
   share(plan);
+  choose_tiles(plan);
   if (plan.arena_bytes > device.memory_bytes) return out_of_memory(plan, plan.arena_bytes);
   tile(plan);
   deal(plan);

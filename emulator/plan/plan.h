@@ -126,6 +126,17 @@ struct MicroStep {
   std::array<Input, 2> attributes;  // its numbers, in the order of the row; none: the default
 };
 
+// The tiles of a matrix product.
+struct MatrixTiles {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t part_columns = 0;  // of a product that is not ordered: see product.h
+  // What follows from these: count_tiles().
+  int64_t down = 0;
+  int64_t across = 0;
+  int64_t count = 0;
+};
+
 struct Node {
   isa::Opcode opcode{};  // its own instruction; of a purely pointwise node the last of its chain
   Unit unit = Unit::control;
@@ -147,6 +158,7 @@ struct Node {
   uint32_t decides = kNone;  // the region whose trips this control node decides
   uint32_t level = 0;        // see share.h
   uint32_t share = 0;        // processors that its tiles are for
+  uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
 };
@@ -251,6 +263,7 @@ struct Plan {
   std::vector<View> views;
   std::vector<Region> regions;  // [0] is the root; a parent precedes its children
   std::vector<Node> nodes;
+  std::vector<MatrixTiles> tilings;
   std::vector<Task> tasks;  // in program order; a queue is its processor's tasks in this order
   std::vector<Box> boxes;
   std::vector<Wait> waits;

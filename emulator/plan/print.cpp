@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 
 namespace trek::plan {
 namespace {

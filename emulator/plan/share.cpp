@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/product.h"
 
 namespace trek::plan {
 namespace {

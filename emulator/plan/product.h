@@ -1,0 +1,49 @@
+// How a matrix product is computed, which tilings are worth considering for it on a device, and which of these
+// is chosen.
+//
+//   const ProductWork work = product_work(plan, node);
+//   for (const MatrixTiles& tiles : candidates(plan.device, work)) estimate(plan.device, work, tiles);
+//   choose(plan.device, work);  // the one of the least estimate
+#pragma once
+
+#include <vector>
+
+#include "emulator/plan/geometry.h"
+
+namespace trek::plan {
+
+enum class Product : uint8_t {
+  ordered,  // by the dot order, in parts as the unit likes
+  tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
+  thin,     // by the dot order, of at most kThinRows rows
+};
+std::string_view name(Product product);
+inline constexpr int64_t kPartRows = 128;
+// What a `thin` product has at most: rows and k.
+inline constexpr int64_t kThinRows = 4;
+inline constexpr int64_t kThinDepth = 4096;
+
+// Products of few rows of f32, f16 or bf16 are thin; others of f16 and bf16 by tensor cores under fast
+// numerics; the rest is ordered.
+Product product_of(const Plan& plan, const Node& node);
+
+// What there is to know of a product before its tiles are chosen.
+struct ProductWork {
+  Product product = Product::ordered;
+  isa::DType element{};  // of the right operand
+  MatrixShape shape;
+  int64_t share = 1;  // processors that its tiles are for: Node::share
+};
+ProductWork product_work(const Plan& plan, const Node& node);
+
+// Never empty. Each is legal for the product on this device, in any share of its processors.
+std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& work);
+// What the product takes, in cycles of a processor: from where its first task begins to where its last one ends.
+double estimate(const Device& device, const ProductWork& work, const MatrixTiles& tiles);
+// The first of the candidates with the least estimate.
+MatrixTiles choose(const Device& device, const ProductWork& work);
+
+// Chooses the tiles of all products: Plan::tilings. After share(), before tile().
+void choose_tiles(Plan& plan);
+
+}  // namespace trek::plan
