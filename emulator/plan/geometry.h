@@ -2,6 +2,7 @@
 // interpreter, which walks it.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct MatrixShape {
   int64_t batches = 1;
   bool ta = false;
   bool tb = false;
+  auto operator<=>(const MatrixShape&) const = default;
 };
 MatrixShape matrix_shape(const Node& node);
 

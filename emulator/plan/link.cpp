@@ -39,7 +39,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   find_levels(plan);
   place(plan);
   share(plan);
-  choose_tiles(plan);
+  choose_tiles(plan, options.tiles);
   if (plan.arena_bytes > device.memory_bytes) return out_of_memory(plan, plan.arena_bytes);
   tile(plan);
   deal(plan);

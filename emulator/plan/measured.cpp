@@ -23,16 +23,19 @@ std::string text(const ProductKey& key, const Device& device) {
 }
 
 std::optional<MatrixTiles> MeasuredTiles::find(const Plan& plan, const Node& node) const {
-  if (const auto forced = by_instruction_.find(node.instruction); forced != by_instruction_.end())
-    return forced->second;
+  const MatrixShape shape = matrix_shape(node);
+  const auto counted = [&](MatrixTiles tiles) {
+    count_tiles(tiles, shape);
+    return tiles;
+  };
+  if (const auto set = by_instruction_.find(node.instruction); set != by_instruction_.end())
+    return counted(set->second);
   const auto known = by_product_.find(product_key(plan, node));
   if (known == by_product_.end()) return std::nullopt;
+  const MatrixTiles tiles = counted(known->second);
   const std::vector<MatrixTiles> all = candidates(plan.device, product_work(plan, node));
-  const auto same = std::find_if(all.begin(), all.end(), [&](const MatrixTiles& tiles) {
-    return is_same(tiles, known->second);
-  });
-  if (same == all.end()) return std::nullopt;
-  return *same;
+  if (std::find(all.begin(), all.end(), tiles) == all.end()) return std::nullopt;
+  return tiles;
 }
 
 }  // namespace trek::plan

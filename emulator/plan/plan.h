@@ -135,6 +135,7 @@ struct MatrixTiles {
   int64_t down = 0;
   int64_t across = 0;
   int64_t count = 0;
+  bool operator==(const MatrixTiles&) const = default;
 };
 
 struct Node {
@@ -159,6 +160,7 @@ struct Node {
   uint32_t level = 0;        // see share.h
   uint32_t share = 0;        // processors that its tiles are for
   uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
+  bool measured = false;     // its tiles are as measured.h has them, not as the cost model would
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
 };

@@ -60,6 +60,7 @@ std::string node_text(const Plan& plan, const Node& node) {
   }
   if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
     text += fmt::format(" [{}]", name(product_of(plan, node)));
+  if (node.measured) text += " [tiles: tuned]";
   return text;
 }
 

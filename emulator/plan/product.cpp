@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+
+#include "emulator/plan/measured.h"
 
 namespace trek::plan {
 
@@ -232,11 +235,15 @@ MatrixTiles choose(const Device& device, const ProductWork& work) {
   return best;
 }
 
-void choose_tiles(Plan& plan) {
+void choose_tiles(Plan& plan, const MeasuredTiles* measured) {
   for (Node& node : plan.nodes) {
     if (node.tiling != Tiling::matrix) continue;
+    std::optional<MatrixTiles> tiles;
+    if (measured != nullptr) tiles = measured->find(plan, node);
+    node.measured = tiles.has_value();
+    if (!tiles) tiles = choose(plan.device, product_work(plan, node));
     node.tiles = static_cast<uint32_t>(plan.tilings.size());
-    plan.tilings.push_back(choose(plan.device, product_work(plan, node)));
+    plan.tilings.push_back(*tiles);
   }
 }
 

@@ -43,7 +43,8 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
 // The first of the candidates with the least estimate.
 MatrixTiles choose(const Device& device, const ProductWork& work);
 
-// Chooses the tiles of all products: Plan::tilings. After share(), before tile().
-void choose_tiles(Plan& plan);
+// Chooses the tiles of all products: Plan::tilings, those that were measured first. After share(), before tile().
+class MeasuredTiles;
+void choose_tiles(Plan& plan, const MeasuredTiles* measured);
 
 }  // namespace trek::plan

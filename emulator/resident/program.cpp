@@ -315,7 +315,7 @@ void ResidentProgram::count_tiles() {
   for (const plan::Node& node : main_.plan->nodes) {
     if (node.unit != plan::Unit::matrix) continue;
     ++counters_.tiles.products;
-    if (main_.plan->tilings[node.tiles].measured) ++counters_.tiles.measured;
+    if (node.measured) ++counters_.tiles.measured;
   }
 }
 

@@ -47,6 +47,7 @@ struct Options {
   bool profile = false;
   bool quiet = false;
   bool test = false;
+  bool tune = false;
   bool list_engines = false;
   std::string dump;  // plan, fusion, or nothing
   std::string device = "generic";
