@@ -1,14 +1,15 @@
 #include "hostlib/tile_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -180,17 +181,18 @@ std::string line_and_column(std::string_view text, size_t byte) {
 std::optional<Json> entries_of(const fs::path& file, Warnings& warnings) {
   std::error_code error;
   if (!fs::exists(file, error) && !error) return Json::array();
+  const auto refuse = [&](const std::string& where, std::string_view why) {
+    warnings.push_back(fmt::format("{}{}: {}; measured tiles are neither read from it nor kept in it",
+                                   file.string(), where, why));
+    return std::nullopt;
+  };
+  if (!fs::is_regular_file(file, error)) return refuse("", "is no file that can be read");
   const isa::Result<std::vector<std::byte>> bytes = read_file(file);
   if (!bytes) {
     warnings.push_back(bytes.problems()[0].message);
     return std::nullopt;
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  const auto refuse = [&](const std::string& where, std::string_view why) {
-    warnings.push_back(fmt::format("{}{}: {}; measured tiles are neither read from it nor kept in it",
-                                   file.string(), where, why));
-    return std::nullopt;
-  };
   Json json;
   try {
     json = Json::parse(text);

@@ -31,6 +31,7 @@ std::optional<uint64_t> parse_count(std::string_view text) {
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const plan::Device& device : plan::known_devices()) names.push_back(device.name);
+  names.emplace_back(kDeviceHere);
   return names;
 }
 
@@ -109,7 +110,8 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("")
       ->check(CLI::IsMember({"plan", "fusion", "ir", "asm", "ptx", "sass"})
                   .description("plan|fusion|ir|asm|ptx|sass"));
-  app.add_option("--device", options.device, "The device that --dump links for")
+  app.add_option("--device", options.device,
+                 "The device that --dump links for; here is that of --engine, for plan and fusion")
       ->type_name("")
       ->check(CLI::IsMember(device_names())
                   .description(fmt::format("{}", fmt::join(device_names(), "|"))))
@@ -176,6 +178,8 @@ void check_combinations(const Options& options, std::vector<std::string>& proble
                          !options.trace.empty() || options.digest || options.profile || options.tune;
   if (!options.dump.empty() && (runs_main || options.test))
     problems.emplace_back("--dump runs nothing: no other input or output, and no tests");
+  if (options.device == kDeviceHere && options.dump != "plan" && options.dump != "fusion")
+    problems.emplace_back("--device here is for --dump plan and --dump fusion");
   if (options.test && runs_main)
     problems.emplace_back(
         "--test takes inputs and results from the tests: no other input or output");
