@@ -182,8 +182,9 @@ std::optional<Json> entries_of(const fs::path& file, Warnings& warnings) {
   std::error_code error;
   if (!fs::exists(file, error) && !error) return Json::array();
   const auto refuse = [&](const std::string& where, std::string_view why) {
-    warnings.push_back(fmt::format("{}{}: {}; measured tiles are neither read from it nor kept in it",
-                                   file.string(), where, why));
+    warnings.push_back(
+        fmt::format("{}{}: {}; measured tiles are neither read from it nor kept in it",
+                    file.string(), where, why));
     return std::nullopt;
   };
   if (!fs::is_regular_file(file, error)) return refuse("", "is no file that can be read");
@@ -237,7 +238,8 @@ std::string text_of(const Json& entries) {
   const auto spelt = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  std::string text = fmt::format("{{\"format\": \"{}\", \"version\": {}, \"tiles\": [", kFormat, kVersion);
+  std::string text =
+      fmt::format("{{\"format\": \"{}\", \"version\": {}, \"tiles\": [", kFormat, kVersion);
   for (size_t i = 0; i < entries.size(); ++i)
     text += (i == 0 ? "\n  " : ",\n  ") + spelt(entries[i]);
   return text + "\n]}\n";
@@ -288,8 +290,8 @@ bool write_tiles(const fs::path& file, const plan::Device& device,
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
   const FileLock lock(file);
   if (!lock.is_held()) {
-    warnings.push_back(fmt::format("{}: measured tiles cannot be kept: {}", file.string(),
-                                   std::strerror(errno)));
+    warnings.push_back(
+        fmt::format("{}: measured tiles cannot be kept: {}", file.string(), std::strerror(errno)));
     return false;
   }
   std::optional<Json> entries = entries_of(file, warnings);

@@ -96,8 +96,8 @@ Wanted wanted_of(const plan::Plan& plan, const plan::Node& node) {
   const plan::MatrixShape shape = plan::matrix_shape(node);
   wanted.ta = shape.ta;
   wanted.tb = shape.tb;
-  wanted.beside = std::max<int64_t>(
-      1, std::llround(static_cast<double>(plan.device.processors) / static_cast<double>(node.share)));
+  wanted.beside = std::max<int64_t>(1, std::llround(static_cast<double>(plan.device.processors) /
+                                                    static_cast<double>(node.share)));
   return wanted;
 }
 
@@ -242,8 +242,8 @@ void choose_candidates(const plan::Plan& plan, const plan::Node& node, size_t mo
   }
   tried.resize(kept);
   const auto is_before = [&](const TriedTiles& each) { return each.tiles == before; };
-  product.before = static_cast<size_t>(std::find_if(tried.begin(), tried.end(), is_before) -
-                                       tried.begin());
+  product.before =
+      static_cast<size_t>(std::find_if(tried.begin(), tried.end(), is_before) - tried.begin());
   product.now = product.fastest = product.before;
 }
 
@@ -302,9 +302,7 @@ TunedProduct tune_product(const plan::Plan& plan, const plan::Node& node, Engine
   return product;
 }
 
-bool is_stopped(const TuneOptions& options) {
-  return options.stop != nullptr && *options.stop;
-}
+bool is_stopped(const TuneOptions& options) { return options.stop != nullptr && *options.stop; }
 
 }  // namespace
 
@@ -340,7 +338,8 @@ isa::Result<Tuning> tune(const isa::Module& module, Engine& engine, const TuneOp
       tuning.left_out = products.size() - tuning.products.size();
       break;
     }
-    for (const plan::Node* node : nodes) product.places.push_back({node->function, node->instruction});
+    for (const plan::Node* node : nodes)
+      product.places.push_back({node->function, node->instruction});
     tuning.products.push_back(std::move(product));
     told(tuning, tuning.products.back());
   }

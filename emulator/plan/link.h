@@ -15,7 +15,7 @@ class MeasuredTiles;
 struct LinkOptions {
   bool initialisers = false;  // link Module::init instead of main
   bool fuse = true;
-  bool fast = false;  // see Plan
+  bool fast = false;                     // see Plan
   const MeasuredTiles* tiles = nullptr;  // taken before those of the cost model: measured.h
 };
 

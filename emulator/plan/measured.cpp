@@ -13,12 +13,12 @@ ProductKey product_key(const Plan& plan, const Node& node) {
 
 std::string text(const ProductKey& key, const Device& device) {
   const MatrixShape& shape = key.shape;
-  std::string text =
-      fmt::format("{} {}x{}x{}{}{}", isa::name(key.operands), shape.m, shape.n, shape.k,
-                  shape.ta ? " ta" : "", shape.tb ? " tb" : "");
+  std::string text = fmt::format("{} {}x{}x{}{}{}", isa::name(key.operands), shape.m, shape.n,
+                                 shape.k, shape.ta ? " ta" : "", shape.tb ? " tb" : "");
   if (shape.batches != 1) text += fmt::format(", {} of them", shape.batches);
   if (key.result != key.operands) text += fmt::format(" to {}", isa::name(key.result));
-  if (key.share != device.processors) text += fmt::format(", on {} processors", key.share);
+  if (key.share != device.processors)
+    text += fmt::format(", on {} of {} processors", key.share, device.processors);
   return text + (key.fast ? ", fast" : "");
 }
 

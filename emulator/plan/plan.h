@@ -34,7 +34,8 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 // What the linker must know of a device.
 struct Device {
   std::string name = "generic";
-  std::string code;       // what executes its tasks, as far as their times depend on it; "" of none in particular
+  std::string
+      code;  // what executes its tasks, as far as their times depend on it; "" of none in particular
   int processors = 132;                        // queues
   int64_t shared_bytes = int64_t{227} * 1024;  // of one processor
   int64_t matrix_rows = 64;                    // a tile of a matrix product

@@ -134,9 +134,9 @@ struct Width {
   double step;
 };
 constexpr std::array<Width, 4> kWidths = {Width{256, 1060}, {192, 820}, {128, 580}, {64, 360}};
-constexpr double kResults = 6;    // of a column of a part
-constexpr double kTask = 3500;    // cycles
-constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
+constexpr double kResults = 6;      // of a column of a part
+constexpr double kTask = 3500;      // cycles
+constexpr double kMemory = 2400;    // bytes from device memory a cycle, all processors together
 constexpr int64_t kMostParts = 64;  // of a task, in each direction
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const MatrixShape& shape) {
@@ -219,8 +219,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
     case Product::thin:
       return 0;  // there is but one
   }
-  return device.packs_panels ? estimate_panels(work, tiles)
-                             : estimate_ordered(device, work, tiles);
+  return device.packs_panels ? estimate_panels(work, tiles) : estimate_ordered(device, work, tiles);
 }
 
 MatrixTiles choose(const Device& device, const ProductWork& work) {

@@ -130,13 +130,13 @@ Json compiling_json(const CompileCounters& counters) {
 Json counters_json(const Counters& counters) {
   Json load = Json::object();  // nanoseconds of each phase, in order
   for (const LoadPhase& phase : counters.load) load[std::string(phase.name)] = phase.nanoseconds;
-  return {{"instructions", counters.instructions},
-          {"nanoseconds", counters.nanoseconds},
-          {"memory_bytes", counters.memory_bytes},
-          {"load", load},
-          {"compiling", compiling_json(counters.compiling)},
-          {"tiles",
-           {{"products", counters.tiles.products}, {"measured", counters.tiles.measured}}}};
+  return {
+      {"instructions", counters.instructions},
+      {"nanoseconds", counters.nanoseconds},
+      {"memory_bytes", counters.memory_bytes},
+      {"load", load},
+      {"compiling", compiling_json(counters.compiling)},
+      {"tiles", {{"products", counters.tiles.products}, {"measured", counters.tiles.measured}}}};
 }
 
 Json profile_json(const Module& module, const Counters& counters) {

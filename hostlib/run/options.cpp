@@ -85,9 +85,10 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("N")
       ->check(CLI::Range(0, 4096).description(""));
   app.add_flag("--profile", options.profile, "Print where the time went");
-  app.add_flag("--tune", options.tune,
-               "Measure the tiles that the program's products may have on the engine's device, use\n"
-               "the fastest and keep them for other runs (in $TREK_TUNED, a file or off)");
+  app.add_flag(
+      "--tune", options.tune,
+      "Measure the tiles that the program's products may have on the engine's device, use\n"
+      "the fastest and keep them for other runs (in $TREK_TUNED, a file or off)");
   app.add_option("--json", options.json, "Write everything about the run as JSON")
       ->type_name("FILE");
   app.add_option("--trace", options.trace, "Write a Chrome trace, which Perfetto opens")
@@ -172,10 +173,10 @@ void check_written_files(const Options& options, std::vector<std::string>& probl
 
 void check_combinations(const Options& options, std::vector<std::string>& problems) {
   if (options.file.empty() && !options.list_engines) problems.emplace_back("no FILE given");
-  const bool runs_main = !options.inputs.empty() || !options.settings.empty() ||
-                         !options.outputs.empty() || !options.save.empty() ||
-                         !options.state.empty() || !options.json.empty() ||
-                         !options.trace.empty() || options.digest || options.profile || options.tune;
+  const bool runs_main =
+      !options.inputs.empty() || !options.settings.empty() || !options.outputs.empty() ||
+      !options.save.empty() || !options.state.empty() || !options.json.empty() ||
+      !options.trace.empty() || options.digest || options.profile || options.tune;
   if (!options.dump.empty() && (runs_main || options.test))
     problems.emplace_back("--dump runs nothing: no other input or output, and no tests");
   if (options.device == kDeviceHere && options.dump != "plan" && options.dump != "fusion")

@@ -51,7 +51,7 @@ struct Options {
   bool test = false;
   bool tune = false;
   bool list_engines = false;
-  std::string dump;  // plan, fusion, or nothing
+  std::string dump;                  // plan, fusion, or nothing
   std::string device = "generic";    // or kDeviceHere
   std::vector<std::string> command;  // as typed
 };

@@ -149,9 +149,8 @@ Problems deliver(const Options& options, Session& session, const RunResult& resu
   }
   append(problems, observers.close_trace());
   if (!options.json.empty())
-    append(problems,
-           write_json_report(options.json, options, engine, session, result, observers.history(),
-                             tuning));
+    append(problems, write_json_report(options.json, options, engine, session, result,
+                                       observers.history(), tuning));
   if (options.digest) print_digests(session);
   if (options.profile)
     print_out(fmt::format("\n{}", profile_text(session.module(), session.counters())));
@@ -219,8 +218,8 @@ int run_program(const Options& options, const ModuleFile& file, Engine& engine,
   const RunResult result = session->run(observers.run_options(options));
   observers.finish();
   print_ending(file.module, result);
-  problems = deliver(options, *session, result, outputs, engine.description(), tiles.tuning,
-                     observers);
+  problems =
+      deliver(options, *session, result, outputs, engine.description(), tiles.tuning, observers);
   print_problems(problems, sources);
   if (out_failed()) print_error("trek-run: what was printed could not be written\n");
   return exit_code(result, problems.empty() && !out_failed());

@@ -31,8 +31,7 @@ std::shared_ptr<plan::MeasuredTiles> remembered_in(const std::filesystem::path& 
 // Keeps products in the file one by one, until that fails.
 class Keeper {
  public:
-  explicit Keeper(std::filesystem::path file)
-      : file_(std::move(file)), is_kept_(!file_.empty()) {}
+  explicit Keeper(std::filesystem::path file) : file_(std::move(file)), is_kept_(!file_.empty()) {}
 
   void keep(const plan::Device& device, const TunedProduct& product) {
     if (!is_kept_) return;

@@ -45,16 +45,23 @@ std::string marks_text(const TunedProduct& product, size_t candidate) {
   return text;
 }
 
+// A line without the blanks of a last column that is empty.
+std::string line_of(std::string text) {
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text + "\n";
+}
+
 std::string table(const TunedProduct& product) {
-  constexpr std::string_view kForm = "  {:<28}  {:>6}  {:>8}  {:<20}  {:>5}  {:>8}  {}\n";
-  std::string text = fmt::format(kForm, "tiles", "tasks", "time", "95 %", "÷best", "estimate", "");
+  constexpr std::string_view kForm = "  {:<28}  {:>6}  {:>8}  {:<20}  {:>5}  {:>8}  {}";
+  std::string text =
+      line_of(fmt::format(kForm, "tiles", "tasks", "time", "95 %", "÷best", "estimate", ""));
   const double best = product.tried[product.fastest].seconds.median;
   for (size_t i = 0; i < product.tried.size(); ++i) {
     const TriedTiles& tried = product.tried[i];
-    text += fmt::format(kForm, tiles_text(tried.tiles), tried.tiles.count,
-                        seconds_text(tried.seconds.median), interval_text(tried.seconds.interval),
-                        fmt::format("{:.2f}", tried.seconds.median / best),
-                        fmt::format("{:.3g}", tried.cycles), marks_text(product, i));
+    text += line_of(fmt::format(
+        kForm, tiles_text(tried.tiles), tried.tiles.count, seconds_text(tried.seconds.median),
+        interval_text(tried.seconds.interval), fmt::format("{:.2f}", tried.seconds.median / best),
+        fmt::format("{:.3g}", tried.cycles), marks_text(product, i)));
   }
   return text;
 }
@@ -85,7 +92,8 @@ Ranking ranking_of(const Tuning& tuning) {
   double count = 0;
   for (const TunedProduct& product : tuning.products) {
     if (!product.is_measured()) continue;
-    const double ratio = product.tried[0].seconds.median / product.tried[product.fastest].seconds.median;
+    const double ratio =
+        product.tried[0].seconds.median / product.tried[product.fastest].seconds.median;
     logarithms += std::log(ratio);
     ++count;
     ranking.worst = std::max(ranking.worst, ratio);
@@ -98,22 +106,24 @@ std::string tuning_text(const Tuning& tuning, const std::filesystem::path& file)
   const plan::Device& device = tuning.device;
   const auto measured = std::count_if(tuning.products.begin(), tuning.products.end(),
                                       [](const TunedProduct& each) { return each.is_measured(); });
-  std::string text = fmt::format("Tiles of {} products measured on {} ({}, {} processors)", measured,
-                                 device.name, device.code, device.processors);
-  text += file.empty() ? "; not kept\n" : fmt::format(", kept in {}\n", file.string());
+  std::string text = fmt::format("Tiles of {} products measured on {} ({}, {} processors)",
+                                 measured, device.name, device.code, device.processors);
+  if (measured > 0)
+    text += file.empty() ? "; not kept" : fmt::format(", kept in {}", file.string());
+  text += "\n";
   if (tuning.left_out > 0)
     text += fmt::format("  stopped: {} products were not measured\n", tuning.left_out);
   if (measured == 0) return text + "\n";
-  constexpr std::string_view kForm = "  {:<44}  {:<28}  {:<28}  {:>8}  {}\n";
-  text += fmt::format(kForm, "product", "before", "now", "time", "gain");
+  constexpr std::string_view kForm = "  {:<44}  {:<28}  {:<28}  {:>8}  {}";
+  text += line_of(fmt::format(kForm, "product", "before", "now", "time", "gain"));
   for (const TunedProduct& product : tuning.products) {
     if (!product.is_measured()) continue;
     const TriedTiles& now = product.tried[product.now];
     const bool is_same = product.now == product.before;
-    text += fmt::format(kForm, plan::text(product.product, device),
-                        tiles_text(product.tried[product.before].tiles),
-                        is_same ? "the same" : tiles_text(now.tiles),
-                        seconds_text(now.seconds.median), is_same ? "" : ratio_text(product.gain));
+    text += line_of(fmt::format(
+        kForm, plan::text(product.product, device), tiles_text(product.tried[product.before].tiles),
+        is_same ? "the same" : tiles_text(now.tiles), seconds_text(now.seconds.median),
+        is_same ? "" : ratio_text(product.gain)));
   }
   const Ranking ranking = ranking_of(tuning);
   return text + fmt::format(

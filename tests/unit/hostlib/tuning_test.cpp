@@ -86,7 +86,9 @@ TEST_CASE("every different product is measured once, with the places where it st
   CHECK(tuning->products.size() < 5);
 }
 
-TEST_CASE("strict results are the same bits whatever tiles are set, and the program says that it has them") {
+TEST_CASE(
+    "strict results are the same bits whatever tiles are set, and the program says that it has "
+    "them") {
   const Module module = assembled(kProducts);
   const std::unique_ptr<Engine> engine = engine_named("resident-host");
   const std::vector<std::string> wanted = digests(module, *engine_named("ref"), {});
