@@ -26,11 +26,13 @@ std::unique_ptr<Engine> make_ref(std::string& why) {
 
 std::unique_ptr<Engine> make_resident_host(std::string&) { return make_resident_host_engine(); }
 
-constexpr std::array<Registered, 5> kEngines = {{
+constexpr std::array<Registered, 7> kEngines = {{
     {"ref", ref_engine_status, make_ref},
     {"jit", jit_engine_status, make_jit_engine},
     {"auto", auto_engine_status, make_auto_engine},
     {"resident", resident_engine_status, make_resident_engine},
+    {"jit-graph", jit_graph_engine_status, make_jit_graph_engine},
+    {"resident-graph", resident_graph_engine_status, make_resident_graph_engine},
     {"resident-host", resident_host_engine_status, make_resident_host},
 }};
 

@@ -101,9 +101,10 @@ class PlanCompiler : public resident::GpuCompiler {
 
 class GpuJitEngine : public Engine {
  public:
-  GpuJitEngine(const GpuTarget& target, resident::Executing executing, resident::Moving moving)
-      : target_(target), executing_(executing), moving_(std::move(moving)) {}
-  std::string_view name() const override { return engine_name(executing_); }
+  GpuJitEngine(const GpuTarget& target, resident::Executing executing, resident::Moving moving,
+               resident::Launching launching)
+      : target_(target), executing_(executing), moving_(std::move(moving)), launching_(launching) {}
+  std::string_view name() const override { return engine_name(executing_, launching_); }
   std::string description() const override { return target_.description; }
   bool is_busy() const override {
     return moving_.background != nullptr && moving_.background->is_busy();
@@ -111,11 +112,12 @@ class GpuJitEngine : public Engine {
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
     if (isa::Problems problems = open(); !problems.empty()) return problems;
-    return resident::load_program(machine_, module, options, std::exchange(phases_, {}), moving_);
+    return resident::load_program(machine_, module, options, std::exchange(phases_, {}), moving_,
+                                  launching_);
   }
   isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& options) override {
     if (isa::Problems problems = open(); !problems.empty()) return problems;
-    return resident::device_of(*machine_, options);
+    return resident::device_of(*machine_, options, launching_);
   }
 
  private:
@@ -141,6 +143,7 @@ class GpuJitEngine : public Engine {
   GpuTarget target_;
   resident::Executing executing_;
   resident::Moving moving_;
+  resident::Launching launching_;
   resident::Phases phases_;  // of opening, until the first load
   std::shared_ptr<const resident::Machine> machine_;
 };
@@ -255,8 +258,8 @@ GpuTarget gpu_target() {
 }
 
 std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target, resident::Executing executing,
-                                        resident::Moving moving) {
-  return std::make_unique<GpuJitEngine>(target, executing, std::move(moving));
+                                        resident::Moving moving, resident::Launching launching) {
+  return std::make_unique<GpuJitEngine>(target, executing, std::move(moving), launching);
 }
 
 isa::Result<std::string> print_gpu_code(

@@ -27,12 +27,15 @@ GpuTarget gpu_target();
 // Whether $TREK_JIT_TARGET is a level of GPUs.
 bool names_gpu_level();
 
-inline std::string_view engine_name(resident::Executing executing) {
+inline std::string_view engine_name(resident::Executing executing,
+                                    resident::Launching launching = resident::Launching::through) {
+  if (launching == resident::Launching::in_steps) return "jit-graph";
   return executing == resident::Executing::both ? "auto" : "jit";
 }
 // On a target that is wanted and to be had: the engine that compiles, or the one that begins as the resident emulator.
-std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target, resident::Executing executing,
-                                        resident::Moving moving = {});
+std::unique_ptr<Engine> make_gpu_engine(
+    const GpuTarget& target, resident::Executing executing, resident::Moving moving = {},
+    resident::Launching launching = resident::Launching::through);
 
 // As print_code(), for a device of emulator/plan by its name, which need not be there: ir, ptx, or sass, which needs
 // ptxas and nvdisasm on the PATH.

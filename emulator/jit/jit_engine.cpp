@@ -172,6 +172,27 @@ std::unique_ptr<Engine> make_jit_engine(std::string& why) {
   return jit::make_engine(why, resident::Executing::compiles, {});
 }
 
+EngineStatus jit_graph_engine_status() {
+  EngineStatus status;
+  status.name = "jit-graph";
+  const jit::GpuTarget target = jit::gpu_target();
+  status.available = target.wanted && target.why.empty();
+  if (status.available)
+    status.detail =
+        "a launch for each node, in a CUDA graph, for comparison: " + target.description;
+  else
+    status.detail = target.wanted ? target.why : "a graph of kernels needs a GPU";
+  return status;
+}
+
+std::unique_ptr<Engine> make_jit_graph_engine(std::string& why) {
+  const jit::GpuTarget target = jit::gpu_target();
+  why = target.wanted ? target.why : "a graph of kernels needs a GPU";
+  if (!why.empty()) return nullptr;
+  return jit::make_gpu_engine(target, resident::Executing::compiles, {},
+                              resident::Launching::in_steps);
+}
+
 EngineStatus auto_engine_status() {
   EngineStatus status = jit_engine_status();
   status.name = "auto";

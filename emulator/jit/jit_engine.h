@@ -19,6 +19,10 @@ EngineStatus auto_engine_status();
 // Null where `jit` is not to be had, or $TREK_AUTO_AT is not a number.
 std::unique_ptr<Engine> make_auto_engine(std::string& why);
 
+// `jit-graph`, on a GPU alone: a launch for each node, as the engine resident-graph (emulator/resident) has it.
+EngineStatus jit_graph_engine_status();
+std::unique_ptr<Engine> make_jit_graph_engine(std::string& why);
+
 namespace jit {
 
 enum class Form : uint8_t { ir, assembly, ptx, sass };

@@ -33,6 +33,11 @@ struct LoadedKernel : public MachineCode {
   driver::Kernel kernel;
 };
 
+struct RecordedGraph : public Recording {
+  driver::Graph graph;
+  std::shared_ptr<const MachineCode> code;  // must outlive it
+};
+
 bool of_hopper(const LoadedKernel& kernel) {
   return static_cast<bool>(kernel.module.global("resident_copies_tensors"));
 }
@@ -71,6 +76,10 @@ class Gpu : public Machine {
   Result<std::shared_ptr<const MachineCode>> load(std::shared_ptr<const MachineCode> code,
                                                   Phases& phases) const override;
   Status start(const Launch& launch, std::shared_ptr<const MachineCode> code) const override;
+  Result<std::shared_ptr<const Recording>> record(
+      std::span<const Launch> launches, std::shared_ptr<const MachineCode> code) const override;
+  Status replay(std::shared_ptr<const Recording> recording) const override;
+  Status copy(uint64_t to, uint64_t from, uint64_t bytes) const override;
   Result<bool> is_done() const override { return stream_.is_done(); }
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
@@ -80,6 +89,9 @@ class Gpu : public Machine {
 
  private:
   const driver::CudaApi& api() const { return context_.api(); }
+  const driver::Kernel& kernel_of(const MachineCode* code) const {
+    return code == nullptr ? kernel_->kernel : static_cast<const LoadedKernel&>(*code).kernel;
+  }
   driver::Context context_;
   driver::Stream stream_;
   driver::Stream side_;  // reaches a launch that is running
@@ -227,17 +239,52 @@ Result<std::shared_ptr<const MachineCode>> Gpu::load(std::shared_ptr<const Machi
   return std::shared_ptr<const MachineCode>(loaded.take());
 }
 
-Status Gpu::start(const Launch& launch, std::shared_ptr<const MachineCode> code) const {
-  if (Status status = context_.make_current(); !status) return status.error();
+driver::LaunchShape shape_of(const Launch& launch) {
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
   shape.block = {kThreads, 1, 1};
   shape.shared_bytes = kSharedBytes;
+  return shape;
+}
+
+Status Gpu::start(const Launch& launch, std::shared_ptr<const MachineCode> code) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  driver::LaunchShape shape = shape_of(launch);
   shape.cooperative = true;  // all blocks at once, or not at all
   launched_ = true;
-  const LoadedKernel& loaded = code == nullptr ? *kernel_ : static_cast<const LoadedKernel&>(*code);
   running_ = code;
-  return loaded.kernel.launch(stream_, shape, launch);
+  return kernel_of(code.get()).launch(stream_, shape, launch);
+}
+
+// A graph whose kernels may be brought to the multiprocessors while the one before ends.
+Result<std::shared_ptr<const Recording>> Gpu::record(
+    std::span<const Launch> launches, std::shared_ptr<const MachineCode> code) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  auto recording = std::make_shared<RecordedGraph>();
+  auto graph = driver::Graph::capture(context_, stream_, [&]() -> Status {
+    for (const Launch& launch : launches) {
+      driver::LaunchShape shape = shape_of(launch);
+      shape.programmatic = copies_tensors_;  // sm_90
+      if (Status status = kernel_of(code.get()).launch(stream_, shape, launch); !status)
+        return status;
+    }
+    return driver::Done{};
+  });
+  if (!graph) return graph.error();
+  recording->graph = graph.take();
+  recording->code = std::move(code);
+  return std::shared_ptr<const Recording>(std::move(recording));
+}
+
+Status Gpu::replay(std::shared_ptr<const Recording> recording) const {
+  if (Status status = context_.make_current(); !status) return status.error();
+  launched_ = true;
+  return static_cast<const RecordedGraph&>(*recording).graph.launch(stream_);
+}
+
+Status Gpu::copy(uint64_t to, uint64_t from, uint64_t bytes) const {
+  return api().check(api().memcpy_on_device(to, from, bytes, stream_.handle()),
+                     fmt::format("copying {} bytes on {}", bytes, name()));
 }
 
 }  // namespace

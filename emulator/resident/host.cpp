@@ -177,6 +177,11 @@ class Processor {
   uint64_t retired_ = 0;
 };
 
+struct RecordedLaunches : public Recording {
+  std::vector<Launch> launches;
+  std::shared_ptr<const MachineCode> code;
+};
+
 class Host : public Machine {
  public:
   Host(int processors, Executing executing, std::shared_ptr<const HostCompiler> compiler)
@@ -252,6 +257,25 @@ class Host : public Machine {
         const std::lock_guard lock(mutex_);
         if (--running_ == 0) ended_.notify_one();
       });
+    return driver::Done{};
+  }
+  Result<std::shared_ptr<const Recording>> record(
+      std::span<const Launch> launches, std::shared_ptr<const MachineCode> code) const override {
+    auto recording = std::make_shared<RecordedLaunches>();
+    recording->launches.assign(launches.begin(), launches.end());
+    recording->code = std::move(code);
+    return std::shared_ptr<const Recording>(std::move(recording));
+  }
+  Status replay(std::shared_ptr<const Recording> recording) const override {
+    const auto& recorded = static_cast<const RecordedLaunches&>(*recording);
+    for (const Launch& launch : recorded.launches) {
+      if (Status status = start(launch, recorded.code); !status) return status;
+      join();
+    }
+    return driver::Done{};
+  }
+  Status copy(uint64_t to, uint64_t from, uint64_t bytes) const override {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     return driver::Done{};
   }
   Result<bool> is_done() const override {

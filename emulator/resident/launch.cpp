@@ -258,6 +258,16 @@ Status Executable::serve(const RunOptions& options, std::string& dump, bool& sto
   return driver::Done{};
 }
 
+// Whether a task trapped.
+Status Executable::read_trap(Ended& ended) const {
+  Control control;
+  const std::span bytes(reinterpret_cast<std::byte*>(&control), sizeof control);
+  if (Status status = machine_->download(state_.address, bytes); !status) return status;
+  ended.trap = control.trap;
+  if (control.trap.urgency != 0) ended.ending = Ending::trapped;
+  return driver::Done{};
+}
+
 // One launch: from the beginning, or from where the last one stopped.
 driver::Result<Ended> Executable::launch(const RunOptions& options, bool& stopped) {
   const auto began = Clock::now();
@@ -265,15 +275,11 @@ driver::Result<Ended> Executable::launch(const RunOptions& options, bool& stoppe
   Ended ended;
   if (Status status = serve(options, ended.dump, stopped); !status) return status.error();
 
-  Control control;
-  const std::span bytes(reinterpret_cast<std::byte*>(&control), sizeof control);
-  if (Status status = machine_->download(state_.address, bytes); !status) return status.error();
   const Mailbox& box = mail_->said();
   ended.ending = box.ending;
   ended.node = box.end_node;
   ended.instructions = box.instructions;
-  ended.trap = control.trap;
-  if (control.trap.urgency != 0) ended.ending = Ending::trapped;
+  if (Status status = read_trap(ended); !status) return status.error();
   if (!ended.dump.empty()) ended.ending = Ending::aborted;
   Stage& sum = stages_[is_compiled_ ? 1 : 0];
   sum.nanoseconds += static_cast<uint64_t>(
@@ -285,20 +291,37 @@ driver::Result<Ended> Executable::launch(const RunOptions& options, bool& stoppe
   return ended;
 }
 
-driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
-                                      const RunOptions& options) {
+driver::Result<Launch> Executable::prepare(const Memory& arena, uint64_t seed,
+                                           const RunOptions& options) {
   if (Status status = place_maps(arena); !status) return status.error();
-  if (next_ != nullptr && !move_at_ && next_->is_done())
-    if (Status status = take_over(); !status) return status.error();
-  mail_->begin();
-  taken_ = 0;
-  if (next_ != nullptr && move_at_) mail_->ask_to_stop(*move_at_);
   launch_.arena = reinterpret_cast<unsigned char*>(arena.address);
   launch_.seed = seed;
   launch_.limit = options.instruction_limit;
   launch_.profile =
       options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
   if (Status status = machine_->zero(state_.address, places_.bytes); !status) return status.error();
+  return launch_;
+}
+
+Status Executable::read_profile() {
+  profile_.resize(2 * plan_.nodes.size());
+  const std::span rows(reinterpret_cast<std::byte*>(profile_.data()), profile_.size() * 8);
+  return machine_->download(state_.address + places_.profile, rows);
+}
+
+Status Executable::finish(const RunOptions& options, Ended& ended) {
+  if (Status status = read_trap(ended); !status) return status;
+  return options.profile ? read_profile() : driver::Done{};
+}
+
+driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
+                                      const RunOptions& options) {
+  if (next_ != nullptr && !move_at_ && next_->is_done())
+    if (Status status = take_over(); !status) return status.error();
+  mail_->begin();
+  taken_ = 0;
+  if (next_ != nullptr && move_at_) mail_->ask_to_stop(*move_at_);
+  if (const auto prepared = prepare(arena, seed, options); !prepared) return prepared.error();
   bool stopped = false;
   auto ended = launch(options, stopped);
   while (ended && ended->ending == Ending::stopped && !stopped && next_ != nullptr) {
@@ -309,12 +332,8 @@ driver::Result<Ended> Executable::run(const Memory& arena, uint64_t seed,
   }
   if (!ended) return ended;
   ++stages_[is_compiled_ ? 1 : 0].runs;
-  if (options.profile) {
-    profile_.resize(2 * plan_.nodes.size());
-    const std::span rows(reinterpret_cast<std::byte*>(profile_.data()), profile_.size() * 8);
-    if (Status status = machine_->download(state_.address + places_.profile, rows); !status)
-      return status.error();
-  }
+  if (options.profile)
+    if (Status status = read_profile(); !status) return status.error();
   return ended;
 }
 

@@ -43,6 +43,10 @@ class Executable {
   // Runs to the end; callbacks are called on this thread. The arena is the program's, of at least the
   // image's bytes.
   driver::Result<Ended> run(const Memory& arena, uint64_t seed, const RunOptions& options);
+  // For who launches by himself (sequence.h): what a launch begins with, its memory zeroed; and when all launches are
+  // over, whether there was a trap, and the profile.
+  driver::Result<Launch> prepare(const Memory& arena, uint64_t seed, const RunOptions& options);
+  driver::Status finish(const RunOptions& options, Ended& ended);
   // Per node, where profiled: nanoseconds of all processors, and tasks.
   const std::vector<uint64_t>& profile() const { return profile_; }
   const Stage& interpreted() const { return stages_[0]; }
@@ -64,6 +68,8 @@ class Executable {
   driver::Status go_on();
   driver::Result<Ended> launch(const RunOptions& options, bool& stopped);
   driver::Status place_maps(const Memory& arena);
+  driver::Status read_trap(Ended& ended) const;
+  driver::Status read_profile();
   driver::Status serve(const RunOptions& options, std::string& dump, bool& stopped);
   driver::Result<std::vector<ProcessorState>> states() const;
   std::string dump_of(const std::vector<ProcessorState>& states) const;

@@ -37,6 +37,12 @@ struct Memory {
   std::shared_ptr<void> owner;
 };
 
+// Launches that a machine replays, one after the other.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -79,6 +85,13 @@ class Machine {
   virtual driver::Status start(const Launch& launch,
                                std::shared_ptr<const MachineCode> code) const = 0;
   virtual driver::Result<bool> is_done() const = 0;
+  // Launches that are to come after each other, as one thing to start, with what at_once() or load() gave.
+  virtual driver::Result<std::shared_ptr<const Recording>> record(
+      std::span<const Launch> launches, std::shared_ptr<const MachineCode> code) const = 0;
+  // Starts a recording, or a copy within the machine's memory, behind those that were started before; is_done() when all
+  // are.
+  virtual driver::Status replay(std::shared_ptr<const Recording> recording) const = 0;
+  virtual driver::Status copy(uint64_t to, uint64_t from, uint64_t bytes) const = 0;
   // Lets some time pass while a launch runs in which the host has had nothing to do for so long; ends with the launch
   // where it can.
   virtual void rest(std::chrono::nanoseconds idle) const;

@@ -73,6 +73,14 @@ TREK_RESIDENT uint64_t nanoseconds() {
   return v;
 }
 TREK_RESIDENT void pause() { asm volatile("nanosleep.u32 20;" ::: "memory"); }
+// Lets the next launch of a recording come to the multiprocessors, and waits until the one before is over; nothing
+// in a launch that is not one of a recording.
+TREK_RESIDENT void follow_launch_before() {
+#ifdef TREK_SM90A
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 #else
 

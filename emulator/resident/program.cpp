@@ -9,6 +9,7 @@
 #include "emulator/plan/check.h"
 #include "emulator/plan/link.h"
 #include "emulator/plan/measured.h"
+#include "emulator/resident/sequence.h"
 #include "emulator/resident/trap_words.h"
 #include "isa/cost.h"
 
@@ -50,12 +51,13 @@ driver::Result<uint64_t> memory_for(const Machine& machine, const LoadOptions& o
 class ResidentProgram : public Program {
  public:
   ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
-                  const LoadOptions& options, Phases phases, Moving moving)
+                  const LoadOptions& options, Phases phases, Moving moving, Launching launching)
       : machine_(std::move(machine)),
         module_(module),
         seed_(options.seed),
         phases_(std::move(phases)),
         moving_(std::move(moving)),
+        launching_(launching),
         fast_(options.numerics == NumericsMode::fast),
         tiles_(options.tiles) {}
   ResidentProgram(const ResidentProgram&) = delete;
@@ -79,12 +81,15 @@ class ResidentProgram : public Program {
   struct Part {
     std::shared_ptr<const plan::Plan> plan;
     Image image;  // until it is there
+    Steps steps;  // the same, where it is launched in steps
     std::shared_ptr<const MachineCode> code;
     std::shared_ptr<Compilation> compilation;  // of what it is to move to
-    std::unique_ptr<Executable> executable;
+    std::unique_ptr<Executable> executable;    // or, in steps:
+    std::unique_ptr<Sequence> sequence;
   };
   Problems link_part(Part& part, bool initialisers, uint64_t memory);
   Problems make_executables();
+  Problems make_sequence();
   Problems run_initialisers();
   Problems place_tensor(uint32_t tensor, const LoadOptions& options);
   Problems write(uint32_t tensor, std::span<const std::byte> bytes);
@@ -107,6 +112,7 @@ class ResidentProgram : public Program {
   uint64_t seed_;
   Phases phases_;  // of loading
   Moving moving_;
+  Launching launching_;
   bool fast_;
   std::shared_ptr<const plan::MeasuredTiles> tiles_;
   Part init_;  // without an executable where there is nothing to do
@@ -132,6 +138,11 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   if (image->arena_bytes > memory)
     return {plan::out_of_memory(*part.plan, static_cast<int64_t>(image->arena_bytes))};
   part.image = std::move(*image);
+  if (!initialisers && launching_ == Launching::in_steps) {
+    isa::Result<Steps> steps = unroll(*part.plan, part.image);
+    if (!steps) return steps.take_problems();
+    part.steps = steps.take();
+  }
   phases_.end("link");
   if (initialisers && part.plan->tasks.empty()) return {};
   if (machine_->interprets()) {
@@ -141,7 +152,8 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
     return {};
   }
   const auto began = Clock::now();
-  auto code = machine_->compile(*part.plan, part.image, phases_);
+  Image& compiled = part.steps.steps.empty() ? part.image : part.steps.image;
+  auto code = machine_->compile(*part.plan, compiled, phases_);
   if (!code) return code.take_problems();
   auto loaded = machine_->load(code.take(), phases_);
   if (!loaded) return device_problem(loaded.error());
@@ -150,9 +162,20 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   return {};
 }
 
+Problems ResidentProgram::make_sequence() {
+  auto sequence = Sequence::create(machine_, *main_.plan, std::move(main_.steps), main_.code);
+  if (!sequence) return device_problem(sequence.error());
+  main_.sequence = sequence.take();
+  return {};
+}
+
 Problems ResidentProgram::make_executables() {
   for (Part* part : {&init_, &main_}) {
     if (part == &init_ && part->plan->tasks.empty()) continue;
+    if (part == &main_ && launching_ == Launching::in_steps) {
+      if (Problems problems = make_sequence(); !problems.empty()) return problems;
+      continue;
+    }
     auto executable =
         part->compilation == nullptr
             ? Executable::create(machine_, *part->plan, std::move(part->image), part->code)
@@ -233,6 +256,7 @@ Problems ResidentProgram::bind(uint32_t tensor, std::span<const std::byte> bytes
 
 Problems ResidentProgram::bind_stream(uint32_t tensor, StreamSource source) {
   if (Problems problems = check_bind_stream(module_, tensor); !problems.empty()) return problems;
+  if (main_.executable == nullptr) return {};  // nothing reads it
   main_.executable->mail().set_source(tensor, std::move(source));
   return {};
 }
@@ -296,7 +320,8 @@ RunResult ResidentProgram::run(const RunOptions& options) {
     if (Problems problems = clear(tensor); !problems.empty())
       return {Outcome::limit, std::nullopt, {}, problems[0].message};
   }
-  auto ended = main_.executable->run(arena_, seed_, options);
+  auto ended = main_.sequence != nullptr ? main_.sequence->run(arena_, seed_, options)
+                                         : main_.executable->run(arena_, seed_, options);
   if (!ended) return {Outcome::limit, std::nullopt, {}, ended.error().text()};
   const uint64_t took = since(began);
   counters_.nanoseconds += took;
@@ -323,6 +348,7 @@ void ResidentProgram::count_compiling() {
   CompileCounters& counters = counters_.compiling;
   counters.compiles = machine_->compiles();
   counters.begins_without = machine_->interprets();
+  if (main_.executable == nullptr) return;
   counters.interpreted = main_.executable->interpreted();
   counters.compiled = main_.executable->compiled();
   const Compilation* compilation = main_.compilation.get();
@@ -333,7 +359,8 @@ void ResidentProgram::count_compiling() {
 
 // What a node took, said of the instruction that names it; the time is that of a processor on average.
 void ResidentProgram::count(const Part& part) {
-  const std::vector<uint64_t>& profile = part.executable->profile();
+  const std::vector<uint64_t>& profile =
+      (part.sequence != nullptr ? part.sequence->executable() : *part.executable).profile();
   const auto processors = static_cast<uint64_t>(part.plan->device.processors);
   std::vector<InstructionCounters>& rows = counters_.per_instruction;
   for (size_t i = 0; i < part.plan->nodes.size(); ++i) {
@@ -369,17 +396,21 @@ std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {
 }  // namespace
 
 isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machine,
-                                                           const LoadOptions& options) {
+                                                           const LoadOptions& options,
+                                                           Launching launching) {
   const auto memory = memory_for(machine, options);
   if (!memory) return device_problem(memory.error());
-  return std::make_shared<const plan::Device>(plan_device(machine, *memory));
+  auto device = std::make_shared<plan::Device>(plan_device(machine, *memory));
+  if (launching == Launching::in_steps) device->code += ", node by node";
+  return device;
 }
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
                                                    const Module& module, const LoadOptions& options,
-                                                   Phases phases, Moving moving) {
+                                                   Phases phases, Moving moving,
+                                                   Launching launching) {
   auto program = std::make_unique<ResidentProgram>(std::move(machine), module, options,
-                                                   std::move(phases), std::move(moving));
+                                                   std::move(phases), std::move(moving), launching);
   Problems problems = program->initialise(options);
   if (!problems.empty()) return problems;
   return std::unique_ptr<Program>(std::move(program));

@@ -17,9 +17,15 @@ struct Moving {
   std::optional<uint64_t> at;              // for tests
 };
 
+// How `main` is launched; initialisers always run through.
+enum class Launching : uint8_t {
+  through,   // one launch from beginning to end
+  in_steps,  // one after the other, as a recording (sequence.h)
+};
+
 // What load_program() links for.
-isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machine,
-                                                           const LoadOptions& options);
+isa::Result<std::shared_ptr<const plan::Device>> device_of(
+    const Machine& machine, const LoadOptions& options, Launching launching = Launching::through);
 
 // Links and uploads a verified module, gives every tensor its first bytes, and runs the
 // initialisers. Fails where the device's memory does not suffice, external data is not as it should be,
@@ -27,6 +33,7 @@ isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machin
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
                                                    const isa::Module& module,
                                                    const LoadOptions& options, Phases phases,
-                                                   Moving moving = {});
+                                                   Moving moving = {},
+                                                   Launching launching = Launching::through);
 
 }  // namespace trek::resident

@@ -465,6 +465,7 @@ resident(const trek::resident::Launch parameters) {
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.decisions = decisions_before(parameters);
+    follow_launch_before();
   }
   __syncthreads();
   ProcessorState& state = launch.states[processor];

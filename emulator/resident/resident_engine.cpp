@@ -38,23 +38,28 @@ class HostEngine : public Engine {
 
 class ResidentEngine : public Engine {
  public:
-  ResidentEngine(driver::Cuda cuda, int ordinal, std::string description, resident::Phases phases)
+  ResidentEngine(driver::Cuda cuda, int ordinal, std::string description, resident::Phases phases,
+                 resident::Launching launching)
       : cuda_(std::move(cuda)),
         ordinal_(ordinal),
         description_(std::move(description)),
-        phases_(std::move(phases)) {}
+        phases_(std::move(phases)),
+        launching_(launching) {}
 
-  std::string_view name() const override { return "resident"; }
+  std::string_view name() const override {
+    return launching_ == resident::Launching::through ? "resident" : "resident-graph";
+  }
   std::string description() const override { return description_; }
 
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
     if (isa::Problems problems = open(); !problems.empty()) return problems;
-    return resident::load_program(machine_, module, options, std::exchange(phases_, {}));
+    return resident::load_program(machine_, module, options, std::exchange(phases_, {}), {},
+                                  launching_);
   }
   isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& options) override {
     if (isa::Problems problems = open(); !problems.empty()) return problems;
-    return resident::device_of(*machine_, options);
+    return resident::device_of(*machine_, options, launching_);
   }
 
  private:
@@ -63,8 +68,9 @@ class ResidentEngine : public Engine {
     if (machine_ != nullptr) return {};
     auto machine = resident::open_gpu(cuda_, ordinal_, phases_);
     if (!machine)
-      return {problem(isa::ErrorCode::UnknownInstruction,
-                      "the engine resident does not run here: " + machine.error().text())};
+      return {problem(
+          isa::ErrorCode::UnknownInstruction,
+          fmt::format("the engine {} does not run here: {}", name(), machine.error().text()))};
     machine_ = machine.take();
     return {};
   }
@@ -73,6 +79,7 @@ class ResidentEngine : public Engine {
   int ordinal_;
   std::string description_;
   resident::Phases phases_;  // of opening, until the first load
+  resident::Launching launching_;
   std::shared_ptr<const resident::Machine> machine_;
 };
 
@@ -84,6 +91,24 @@ driver::Result<std::string> describe(const driver::Cuda& cuda, int ordinal) {
   const auto level = resident::gpu_level(*device);
   if (!level) return level.error();
   return driver::device_line(*device, cuda) + ", " + *level;
+}
+
+std::unique_ptr<Engine> make_on_gpu(std::string& why, resident::Launching launching) {
+  resident::Phases phases;
+  auto cuda = driver::Cuda::load();
+  if (!cuda) {
+    why = cuda.error().text();
+    return nullptr;
+  }
+  const int ordinal = device_ordinal();
+  auto description = describe(*cuda, ordinal);
+  if (!description) {
+    why = description.error().text();
+    return nullptr;
+  }
+  phases.end("driver");
+  return std::make_unique<ResidentEngine>(cuda.take(), ordinal, description.take(),
+                                          std::move(phases), launching);
 }
 
 }  // namespace
@@ -107,21 +132,19 @@ EngineStatus resident_host_engine_status() {
 std::unique_ptr<Engine> make_resident_host_engine() { return std::make_unique<HostEngine>(); }
 
 std::unique_ptr<Engine> make_resident_engine(std::string& why) {
-  resident::Phases phases;
-  auto cuda = driver::Cuda::load();
-  if (!cuda) {
-    why = cuda.error().text();
-    return nullptr;
-  }
-  const int ordinal = device_ordinal();
-  auto description = describe(*cuda, ordinal);
-  if (!description) {
-    why = description.error().text();
-    return nullptr;
-  }
-  phases.end("driver");
-  return std::make_unique<ResidentEngine>(cuda.take(), ordinal, description.take(),
-                                          std::move(phases));
+  return make_on_gpu(why, resident::Launching::through);
+}
+
+EngineStatus resident_graph_engine_status() {
+  EngineStatus status = resident_engine_status();
+  status.name = "resident-graph";
+  if (status.available)
+    status.detail = "a launch for each node, in a CUDA graph, for comparison: " + status.detail;
+  return status;
+}
+
+std::unique_ptr<Engine> make_resident_graph_engine(std::string& why) {
+  return make_on_gpu(why, resident::Launching::in_steps);
 }
 
 }  // namespace trek
