@@ -217,6 +217,7 @@ class FileLock {
     constexpr int kTries = 500;
     for (int i = 0; descriptor_ >= 0 && !held_ && i < kTries; ++i) {
       held_ = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+      error_ = errno;
       if (!held_) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
@@ -225,11 +226,13 @@ class FileLock {
   }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
-  // Where this is false, errno says why.
   bool is_held() const { return held_; }
+  // Why it is not.
+  std::string why() const { return std::strerror(error_); }
 
  private:
   int descriptor_;
+  int error_ = errno;
   bool held_ = false;
 };
 
@@ -291,7 +294,7 @@ bool write_tiles(const fs::path& file, const plan::Device& device,
   const FileLock lock(file);
   if (!lock.is_held()) {
     warnings.push_back(
-        fmt::format("{}: measured tiles cannot be kept: {}", file.string(), std::strerror(errno)));
+        fmt::format("{}: measured tiles cannot be kept: {}", file.string(), lock.why()));
     return false;
   }
   std::optional<Json> entries = entries_of(file, warnings);

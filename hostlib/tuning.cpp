@@ -96,8 +96,11 @@ Wanted wanted_of(const plan::Plan& plan, const plan::Node& node) {
   const plan::MatrixShape shape = plan::matrix_shape(node);
   wanted.ta = shape.ta;
   wanted.tb = shape.tb;
-  wanted.beside = std::max<int64_t>(1, std::llround(static_cast<double>(plan.device.processors) /
-                                                    static_cast<double>(node.share)));
+  const auto beside =
+      std::llround(static_cast<double>(plan.device.processors) / static_cast<double>(node.share));
+  const int64_t bytes = wanted.a.bytes() + wanted.b.bytes() + wanted.c.bytes();
+  const int64_t room = plan.device.memory_bytes / 2 / std::max<int64_t>(1, bytes);
+  wanted.beside = std::clamp<int64_t>(beside, 1, std::max<int64_t>(1, room));
   return wanted;
 }
 

@@ -55,7 +55,8 @@ struct Tuning {
   size_t left_out = 0;  // products that were not come to before the stop
 };
 
-// Measures all products of `main`, and tells of each as soon as it has been. Fails where the engine cuts nothing into
+// Measures all products of `main`, and tells of each as soon as it has been. Not for the engine `auto`, which goes on
+// in another way while it is timed; what `jit` finds is for both. Fails where the engine cuts nothing into
 // tiles, or the module cannot be linked for its device.
 isa::Result<Tuning> tune(const isa::Module& module, Engine& engine, const TuneOptions& options,
                          const std::function<void(const Tuning&, const TunedProduct&)>& told);

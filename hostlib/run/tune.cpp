@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "hostlib/engines.h"
 #include "hostlib/run/interrupt.h"
 #include "hostlib/run/output.h"
 #include "hostlib/run/tuning_report.h"
@@ -93,7 +94,10 @@ RunTiles tiles_of(const Options& options, const isa::Module& module, Engine& eng
   tuning.load = load;
   tuning.load.tiles = std::make_shared<plan::MeasuredTiles>(*tiles);
   tuning.stop = &stop;
-  auto tuned = tune_and_keep(module, engine, tuning, *tiles);
+  // `auto` begins by interpreting; the tiles are for what it moves to.
+  std::string why;
+  const std::unique_ptr<Engine> jit = engine.name() == "auto" ? make_engine("jit", why) : nullptr;
+  auto tuned = tune_and_keep(module, jit == nullptr ? engine : *jit, tuning, *tiles);
   // The load will meet the same problem.
   if (tuned) made.tuning = tuned.take();
   if (stop) made.code = kExitInterrupted;
