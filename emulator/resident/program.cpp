@@ -399,9 +399,9 @@ isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machin
                                                            Launching launching) {
   const auto memory = memory_for(machine, options);
   if (!memory) return device_problem(memory.error());
-  auto device = std::make_shared<plan::Device>(plan_device(machine, *memory));
-  if (launching == Launching::in_steps) device->code += ", node by node";
-  return device;
+  plan::Device device = plan_device(machine, *memory);
+  if (launching == Launching::in_steps) device.code += ", node by node";
+  return std::make_shared<const plan::Device>(std::move(device));
 }
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
