@@ -26,6 +26,11 @@
 #include "isa/module.h"
 #include "isa/result.h"
 
+namespace trek::plan {
+struct Device;
+class MeasuredTiles;
+}  // namespace trek::plan
+
 namespace trek {
 
 enum class NumericsMode : uint8_t { strict, fast };
@@ -51,6 +56,8 @@ struct LoadOptions {
   uint64_t memory_limit = 0;  // bytes for tensors and registers; 0: what the machine has
   // Bytes of an external tensor, which the host has read and checked.
   std::function<isa::Result<std::vector<std::byte>>(const isa::TensorDecl&)> external;
+  // Tiles that were measured on Engine::device(), which it takes before those of its cost model; may be null.
+  std::shared_ptr<const plan::MeasuredTiles> tiles;
 };
 
 struct RunOptions {
@@ -119,6 +126,11 @@ struct CompileCounters {
   Stage interpreted;
   Stage compiled;
 };
+// Of an engine that cuts products into tiles.
+struct TileCounters {
+  uint64_t products = 0;  // of the program
+  uint64_t measured = 0;  // those whose tiles were measured: LoadOptions::tiles
+};
 struct Counters {
   uint64_t instructions = 0;                         // dynamic, since load
   uint64_t nanoseconds = 0;                          // in run(), since load
@@ -126,6 +138,7 @@ struct Counters {
   std::vector<InstructionCounters> per_instruction;  // executed ones, in program order
   std::vector<LoadPhase> load;                       // empty where an engine does not say
   CompileCounters compiling;
+  TileCounters tiles;
 };
 
 class Program {
@@ -151,6 +164,11 @@ class Engine {
   // Whether it still compiles what nobody may want any more. Destroying it waits for that; who ends the process need
   // not destroy it.
   virtual bool is_busy() const { return false; }
+  // What load() with such options cuts work into tiles for (emulator/plan/plan.h), opened if it must be; null where an
+  // engine has no tiles.
+  virtual isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& /*options*/) {
+    return std::shared_ptr<const plan::Device>();
+  }
   // The module must outlive the program. Fails with problems: out of memory, external data.
   // A trap while initialisers run is a problem too.
   virtual isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,

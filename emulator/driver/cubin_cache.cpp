@@ -9,6 +9,8 @@
 
 #include <unistd.h>
 
+#include "emulator/driver/user_cache.h"
+
 namespace trek::driver {
 namespace {
 
@@ -19,11 +21,8 @@ constexpr auto kKept = std::chrono::hours(24 * 30);
 // Empty: nowhere.
 fs::path folder() {
   if (const char* named = std::getenv("TREK_CUBIN_CACHE")) return named;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return fs::path(cache) / "trek" / "cubins";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    return fs::path(home) / ".cache" / "trek" / "cubins";
-  return {};
+  const fs::path cache = user_cache();
+  return cache.empty() ? cache : cache / "cubins";
 }
 
 void remove_old(const fs::path& from) {

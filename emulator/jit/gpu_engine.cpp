@@ -111,24 +111,31 @@ class GpuJitEngine : public Engine {
   }
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
-    resident::Phases phases;
-    if (machine_ == nullptr) {
-      std::string why;
-      const GpuCompiler* compiler = gpu_compiler(why);
-      if (compiler == nullptr) return does_not_run(why);
-      std::string driver = driver::nvidia_driver_version();
-      if (driver.empty()) driver = target_.cuda->version().text();
-      auto machine = resident::open_gpu(
-          *target_.cuda, target_.ordinal, phases, executing_,
-          std::make_shared<PlanCompiler>(*compiler, target_.level, std::move(driver)));
-      if (!machine) return does_not_run(machine.error().text());
-      machine_ = machine.take();
-    }
-    return resident::load_program(machine_, module, options, std::move(phases), moving_,
+    if (isa::Problems problems = open(); !problems.empty()) return problems;
+    return resident::load_program(machine_, module, options, std::exchange(phases_, {}), moving_,
                                   launching_);
+  }
+  isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& options) override {
+    if (isa::Problems problems = open(); !problems.empty()) return problems;
+    return resident::device_of(*machine_, options, launching_);
   }
 
  private:
+  isa::Problems open() {
+    phases_.begin();
+    if (machine_ != nullptr) return {};
+    std::string why;
+    const GpuCompiler* compiler = gpu_compiler(why);
+    if (compiler == nullptr) return {does_not_run(why)};
+    std::string driver = driver::nvidia_driver_version();
+    if (driver.empty()) driver = target_.cuda->version().text();
+    auto machine = resident::open_gpu(
+        *target_.cuda, target_.ordinal, phases_, executing_,
+        std::make_shared<PlanCompiler>(*compiler, target_.level, std::move(driver)));
+    if (!machine) return {does_not_run(machine.error().text())};
+    machine_ = machine.take();
+    return {};
+  }
   isa::Problem does_not_run(const std::string& why) const {
     return problem(isa::ErrorCode::UnknownInstruction,
                    fmt::format("the engine {} does not run here: {}", name(), why));
@@ -137,6 +144,7 @@ class GpuJitEngine : public Engine {
   resident::Executing executing_;
   resident::Moving moving_;
   resident::Launching launching_;
+  resident::Phases phases_;  // of opening, until the first load
   std::shared_ptr<const resident::Machine> machine_;
 };
 

@@ -83,13 +83,19 @@ class JitEngine : public Engine {
   }
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
-    const int threads = threads_of(options);
-    auto machine = resident::open_host(threads, executing_,
-                                       std::make_shared<PlanCompiler>(compiler_, threads));
-    return resident::load_program(std::move(machine), module, options, {}, moving_);
+    return resident::load_program(open(options), module, options, {}, moving_);
+  }
+  isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& options) override {
+    return resident::device_of(*open(options), options);
   }
 
  private:
+  std::shared_ptr<const resident::Machine> open(const LoadOptions& options) const {
+    const int threads = threads_of(options);
+    return resident::open_host(threads, executing_,
+                               std::make_shared<PlanCompiler>(compiler_, threads));
+  }
+
   const Compiler& compiler_;
   resident::Executing executing_;
   resident::Moving moving_;

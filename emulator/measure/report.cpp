@@ -22,17 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The processor's name, from /proc/cpuinfo.
-std::string processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    const size_t colon = line.find(": ");
-    if (colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
-
 std::string system_name() {
   utsname names{};
   if (uname(&names) != 0) return "unknown";
@@ -128,6 +117,16 @@ Load machine_load() {
   load.processors = std::max(1u, std::thread::hardware_concurrency());
   if (getloadavg(&load.running, 1) != 1) load.running = 0;
   return load;
+}
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
 }
 
 Setting describe_setting(const std::string& program, int argc, const char* const* argv) {

@@ -39,6 +39,9 @@ struct Setting {
   std::vector<std::pair<std::string, std::string>> versions;  // "cublas" -> "13.1.0"
 };
 
+// This computer's processor by its name, from /proc/cpuinfo; "unknown" where that does not say.
+std::string processor();
+
 // Date, command, processor and operating system; the revision from $TREK_REVISION, else of the package that the
 // program is in, else from git where the current folder is a checkout.
 Setting describe_setting(const std::string& program, int argc, const char* const* argv);

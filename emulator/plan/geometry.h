@@ -2,6 +2,7 @@
 // interpreter, which walks it.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <vector>
 
@@ -68,6 +69,7 @@ struct MatrixShape {
   int64_t batches = 1;
   bool ta = false;
   bool tb = false;
+  auto operator<=>(const MatrixShape&) const = default;
 };
 MatrixShape matrix_shape(const isa::Shape& a, const isa::Shape& b, const isa::Shape& out, bool ta,
                          bool tb);

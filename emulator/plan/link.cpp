@@ -40,11 +40,11 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.fusion = std::move(fusion.notes);
   split_long_reductions(plan);
   find_levels(plan);
-  split_products(plan);
+  split_products(plan, options.tiles);
   find_levels(plan);
   place(plan);
   share(plan);
-  choose_tiles(plan);
+  choose_tiles(plan, options.tiles);
   if (plan.arena_bytes > device.memory_bytes) return out_of_memory(plan, plan.arena_bytes);
   tile(plan);
   deal(plan);

@@ -10,10 +10,13 @@
 
 namespace trek::plan {
 
+class MeasuredTiles;
+
 struct LinkOptions {
   bool initialisers = false;  // link Module::init instead of main
   bool fuse = true;
-  bool fast = false;  // see Plan
+  bool fast = false;                     // see Plan
+  const MeasuredTiles* tiles = nullptr;  // taken before those of the cost model: measured.h
 };
 
 // The module must have passed isa::verify(). Fails where the program is too long with its calls inlined,

@@ -34,6 +34,8 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 // What the linker must know of a device.
 struct Device {
   std::string name = "generic";
+  std::string
+      code;  // what executes its tasks, as far as their times depend on it; "" of none in particular
   int processors = 132;                        // queues
   int64_t shared_bytes = int64_t{227} * 1024;  // of one processor
   int64_t matrix_rows = 64;                    // a tile of a matrix product
@@ -151,6 +153,7 @@ struct MatrixTiles {
   int64_t down = 0;
   int64_t across = 0;
   int64_t count = 0;
+  bool operator==(const MatrixTiles&) const = default;
 };
 
 struct Node {
@@ -177,9 +180,17 @@ struct Node {
   uint32_t level = 0;        // see share.h
   uint32_t share = 0;        // processors that its tiles are for
   uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
+  uint32_t product = kNone;  // and the product that it is of: Plan::products
   Depth depth;               // and the k that it sums
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
+};
+
+// A matrix product that was given tiles: as one node, before its k was divided, with the share that they are for.
+struct ChosenProduct {
+  Node node;
+  int64_t most_split = 1;  // nodes that its k might have been divided between
+  bool measured = false;   // the tiles are as measured.h has them, not as the cost model would
 };
 
 // Bytes of the arena that a task reads or writes: rows of row_bytes, stride apart.
@@ -283,6 +294,7 @@ struct Plan {
   std::vector<Region> regions;  // [0] is the root; a parent precedes its children
   std::vector<Node> nodes;
   std::vector<MatrixTiles> tilings;
+  std::vector<ChosenProduct> products;
   std::vector<Task> tasks;  // in program order; a queue is its processor's tasks in this order
   std::vector<Box> boxes;
   std::vector<Wait> waits;

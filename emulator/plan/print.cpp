@@ -63,6 +63,7 @@ std::string node_text(const Plan& plan, const Node& node) {
     text += fmt::format(" [{}]", name(product_of(plan, node)));
   if (node.depth.count != 0)
     text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);
+  if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
   return text;
 }
 

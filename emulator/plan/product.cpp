@@ -4,6 +4,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <optional>
+
+#include "emulator/plan/measured.h"
 
 namespace trek::plan {
 
@@ -404,11 +407,36 @@ bool gains_by_padding(const Device& device, isa::DType element, const MatrixShap
   return as_they_are > copied + kPad + kPadElement * static_cast<double>(elements);
 }
 
-void choose_tiles(Plan& plan) {
+void note_product(Plan& plan, Node& node, int64_t most_split) {
+  node.product = static_cast<uint32_t>(plan.products.size());
+  plan.products.push_back({node, most_split, false});
+}
+
+ProductWork work_of(const Plan& plan, const ChosenProduct& product) {
+  return product.most_split > 1 ? whole_work(plan, product.node) : product_work(plan, product.node);
+}
+
+void set_tiles(Plan& plan, Node& node, const MatrixTiles& tiles) {
+  node.tiles = static_cast<uint32_t>(plan.tilings.size());
+  plan.tilings.push_back(tiles);
+  plan.products[node.product].node.tiles = node.tiles;
+}
+
+bool set_measured(Plan& plan, Node& node, const ProductWork& work, const MeasuredTiles* measured) {
+  if (measured == nullptr) return false;
+  const std::optional<MatrixTiles> tiles = measured->find(plan, node, work);
+  if (!tiles) return false;
+  set_tiles(plan, node, *tiles);
+  plan.products[node.product].measured = true;
+  return true;
+}
+
+void choose_tiles(Plan& plan, const MeasuredTiles* measured) {
   for (Node& node : plan.nodes) {
     if (node.tiling != Tiling::matrix || node.tiles != kNone) continue;
-    node.tiles = static_cast<uint32_t>(plan.tilings.size());
-    plan.tilings.push_back(choose(plan.device, product_work(plan, node)));
+    if (node.product == kNone) note_product(plan, node, 1);
+    const ProductWork work = product_work(plan, node);
+    if (!set_measured(plan, node, work, measured)) set_tiles(plan, node, choose(plan.device, work));
   }
 }
 

@@ -66,7 +66,16 @@ MatrixTiles choose(const Device& device, const ProductWork& work);
 bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape,
                       int64_t elements);
 
-// Chooses the tiles of all products that have none: Plan::tilings. After share(), before tile().
-void choose_tiles(Plan& plan);
+// The steps of a choice: a product becomes one of Plan::products, which knows what it was chosen from, and gets its
+// tiles: those that were measured, where there are some (false: there are none), or others.
+class MeasuredTiles;
+void note_product(Plan& plan, Node& node, int64_t most_split);
+ProductWork work_of(const Plan& plan, const ChosenProduct& product);
+bool set_measured(Plan& plan, Node& node, const ProductWork& work, const MeasuredTiles* measured);
+void set_tiles(Plan& plan, Node& node, const MatrixTiles& tiles);
+
+// Chooses the tiles of all products that have none: Plan::tilings, those that were measured first. After share(), before
+// tile().
+void choose_tiles(Plan& plan, const MeasuredTiles* measured);
 
 }  // namespace trek::plan

@@ -34,6 +34,7 @@ class Program {
     node_.chain.clear();
     node_.unit = Unit::vector;
     node_.tiling = Tiling::elements;
+    node_.tiles = node_.product = kNone;
     node_.opcode = Opcode::Copy;
   }
   Input operand(Operand from, const Type& type) {
@@ -58,7 +59,7 @@ class Program {
 
 class Products {
  public:
-  explicit Products(Plan& plan) : plan_(plan) {}
+  Products(Plan& plan, const MeasuredTiles* measured) : plan_(plan), measured_(measured) {}
   void run();
 
  private:
@@ -70,12 +71,13 @@ class Products {
   void finish(Program& program, const Node& product, Input sum) const;
   size_t most_added(const Node& product) const;
   Sum temporary(const Node& product, size_t number);
-  void part(const Node& product, Depth depth, uint32_t tiles, const Sum& to);
+  void part(const Node& product, Depth depth, const Sum& to);
   static Input add(Program& program, const std::vector<Sum>& sums);
-  void split(const Node& product, const MatrixTiles& tiles, size_t most);
+  void split(const Node& product, size_t most);
   void one(Node& node);
 
   Plan& plan_;
+  const MeasuredTiles* measured_;
   std::vector<Node> nodes_;
 };
 
@@ -155,7 +157,7 @@ Products::Sum Products::temporary(const Node& product, size_t number) {
   return sum;
 }
 
-void Products::part(const Node& product, Depth depth, uint32_t tiles, const Sum& to) {
+void Products::part(const Node& product, Depth depth, const Sum& to) {
   Node node = product;
   node.operands.resize(2);
   node.operand_types.resize(2);
@@ -166,7 +168,6 @@ void Products::part(const Node& product, Depth depth, uint32_t tiles, const Sum&
   node.main_type = to.type;
   node.results = {to.view.index};
   node.weight = 0;
-  node.tiles = tiles;
   node.depth = depth;
   nodes_.push_back(std::move(node));
 }
@@ -180,13 +181,12 @@ Input Products::add(Program& program, const std::vector<Sum>& sums) {
   return total;
 }
 
-void Products::split(const Node& product, const MatrixTiles& tiles, size_t most) {
-  const auto tiling = static_cast<uint32_t>(plan_.tilings.size());
-  plan_.tilings.push_back(tiles);
+void Products::split(const Node& product, size_t most) {
+  const int64_t split = plan_.tilings[product.tiles].split;
   std::vector<Sum> sums;
-  for (const Depth& depth : depths_of(whole_work(plan_, product), tiles.split)) {
+  for (const Depth& depth : depths_of(whole_work(plan_, product), split)) {
     sums.push_back(temporary(product, sums.size()));
-    part(product, depth, tiling, sums.back());
+    part(product, depth, sums.back());
   }
   const auto read_now = [&](const std::vector<Sum>& some) {
     for (const Sum& sum : some)
@@ -218,8 +218,12 @@ void Products::split(const Node& product, const MatrixTiles& tiles, size_t most)
 void Products::one(Node& node) {
   const size_t most = node.tiling == Tiling::matrix ? most_added(node) : 0;
   if (most >= 2) {
-    const MatrixTiles tiles = choose(plan_.device, whole_work(plan_, node));
-    if (tiles.split > 1) return split(node, tiles, most);
+    const ProductWork work = whole_work(plan_, node);
+    note_product(plan_, node, work.most_split);
+    if (!set_measured(plan_, node, work, measured_))
+      if (const MatrixTiles tiles = choose(plan_.device, work); tiles.split > 1)
+        set_tiles(plan_, node, tiles);
+    if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
   }
   nodes_.push_back(std::move(node));
 }
@@ -237,6 +241,6 @@ void Products::run() {
 
 }  // namespace
 
-void split_products(Plan& plan) { Products(plan).run(); }
+void split_products(Plan& plan, const MeasuredTiles* measured) { Products(plan, measured).run(); }
 
 }  // namespace trek::plan

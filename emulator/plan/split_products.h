@@ -10,7 +10,8 @@
 
 namespace trek::plan {
 
-// After find_levels(), before place(). The tiles of a part are chosen here, with the split.
-void split_products(Plan& plan);
+// After find_levels(), before place(). The tiles of a part are chosen here, with the split; those that were measured first.
+class MeasuredTiles;
+void split_products(Plan& plan, const MeasuredTiles* measured);
 
 }  // namespace trek::plan

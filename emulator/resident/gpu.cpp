@@ -56,6 +56,10 @@ class Gpu : public Machine {
                                              : of_hopper(*kernel_)) {}
 
   std::string name() const override { return context_.device().name; }
+  std::string code() const override {
+    return fmt::format("{} {}, compute capability {}", compiles() ? "jit" : "resident",
+                       copies_tensors_ ? "sm_90a" : "sm_80", context_.device().capability.text());
+  }
   int processors() const override { return context_.device().multiprocessors; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
   Result<uint64_t> free_memory() const override;

@@ -8,10 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <sys/mman.h>
 
 #include "emulator/loading.h"
+#include "emulator/measure/report.h"
 #include "emulator/resident/host_code.h"
 #include "emulator/resident/machine.h"
 #include "emulator/resident/pipeline.h"
@@ -189,6 +191,9 @@ class Host : public Machine {
   ~Host() override { join(); }
 
   std::string name() const override { return "this computer's threads"; }
+  std::string code() const override {
+    return fmt::format("{} on {}", compiles() ? "jit" : "resident-host", measure::processor());
+  }
   int processors() const override { return processors_; }
   uint32_t scratch_bytes() const override { return device::kSharedBytes; }
   bool packs_panels() const override { return compiles(); }

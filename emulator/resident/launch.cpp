@@ -61,6 +61,7 @@ void Machine::rest(std::chrono::nanoseconds idle) const {
 plan::Device plan_device(const Machine& machine, uint64_t memory) {
   plan::Device device;
   device.name = machine.name();
+  device.code = machine.code();
   device.processors = machine.processors();
   device.shared_bytes = machine.scratch_bytes();
   device.chunk = kPointwiseTile;

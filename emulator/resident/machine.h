@@ -47,6 +47,8 @@ class Machine {
  public:
   virtual ~Machine() = default;
   virtual std::string name() const = 0;
+  // What executes its tasks, as far as their times depend on it: "jit sm_90a, compute capability 9.0".
+  virtual std::string code() const = 0;
   virtual int processors() const = 0;          // that execute at the same time
   virtual uint32_t scratch_bytes() const = 0;  // of a processor, for units
   virtual driver::Result<uint64_t> free_memory() const = 0;

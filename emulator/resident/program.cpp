@@ -8,6 +8,7 @@
 #include "emulator/loading.h"
 #include "emulator/plan/check.h"
 #include "emulator/plan/link.h"
+#include "emulator/plan/measured.h"
 #include "emulator/resident/sequence.h"
 #include "emulator/resident/trap_words.h"
 #include "isa/cost.h"
@@ -40,6 +41,13 @@ Problems check(const plan::Plan& plan) {
   return problems;
 }
 
+// Bytes that a program may take.
+driver::Result<uint64_t> memory_for(const Machine& machine, const LoadOptions& options) {
+  auto free = machine.free_memory();
+  if (!free || options.memory_limit == 0) return free;
+  return std::min(options.memory_limit, *free);
+}
+
 class ResidentProgram : public Program {
  public:
   ResidentProgram(std::shared_ptr<const Machine> machine, const Module& module,
@@ -50,7 +58,8 @@ class ResidentProgram : public Program {
         phases_(std::move(phases)),
         moving_(std::move(moving)),
         launching_(launching),
-        fast_(options.numerics == NumericsMode::fast) {}
+        fast_(options.numerics == NumericsMode::fast),
+        tiles_(options.tiles) {}
   ResidentProgram(const ResidentProgram&) = delete;
   ResidentProgram& operator=(const ResidentProgram&) = delete;
   ~ResidentProgram() override {
@@ -87,6 +96,7 @@ class ResidentProgram : public Program {
   Problems clear(uint32_t tensor);
   RunResult result_of(const Part& part, const Ended& ended) const;
   void count(const Part& part);
+  void count_tiles();
   void count_compiling();
 
   std::string name(uint32_t tensor) const { return module_.string(module_.tensors[tensor].name); }
@@ -104,6 +114,7 @@ class ResidentProgram : public Program {
   Moving moving_;
   Launching launching_;
   bool fast_;
+  std::shared_ptr<const plan::MeasuredTiles> tiles_;
   Part init_;  // without an executable where there is nothing to do
   Part main_;
   Memory arena_;
@@ -115,6 +126,7 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   plan::LinkOptions options;
   options.initialisers = initialisers;
   options.fast = fast_;
+  options.tiles = tiles_.get();
   isa::Result<plan::Plan> linked = plan::link(module_, plan_device(*machine_, memory), options);
   if (!linked) return linked.take_problems();
   part.plan = std::make_shared<const plan::Plan>(linked.take());
@@ -177,9 +189,9 @@ Problems ResidentProgram::make_executables() {
 }
 
 Problems ResidentProgram::initialise(const LoadOptions& options) {
-  auto free = machine_->free_memory();
+  const auto free = memory_for(*machine_, options);
   if (!free) return device_problem(free.error());
-  const uint64_t memory = options.memory_limit != 0 ? std::min(options.memory_limit, *free) : *free;
+  const uint64_t memory = *free;
   for (const bool initialisers : {true, false}) {
     Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory);
     if (!problems.empty()) return problems;
@@ -193,6 +205,7 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   phases_.end("memory");
   if (Problems problems = make_executables(); !problems.empty()) return problems;
   counters_.memory_bytes = bytes;
+  count_tiles();
   for (uint32_t tensor = 0; tensor < module_.tensors.size(); ++tensor) {
     if (module_.tensors[tensor].role == Role::stream) continue;
     Problems problems = place_tensor(tensor, options);
@@ -323,6 +336,13 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   return result_of(main_, *ended);
 }
 
+void ResidentProgram::count_tiles() {
+  const std::vector<plan::ChosenProduct>& products = main_.plan->products;
+  counters_.tiles.products = products.size();
+  counters_.tiles.measured = static_cast<uint64_t>(
+      std::ranges::count_if(products, [](const auto& product) { return product.measured; }));
+}
+
 void ResidentProgram::count_compiling() {
   CompileCounters& counters = counters_.compiling;
   counters.compiles = machine_->compiles();
@@ -373,6 +393,16 @@ std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {
 }
 
 }  // namespace
+
+isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machine,
+                                                           const LoadOptions& options,
+                                                           Launching launching) {
+  const auto memory = memory_for(machine, options);
+  if (!memory) return device_problem(memory.error());
+  plan::Device device = plan_device(machine, *memory);
+  if (launching == Launching::in_steps) device.code += ", node by node";
+  return std::make_shared<const plan::Device>(std::move(device));
+}
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,
                                                    const Module& module, const LoadOptions& options,

@@ -23,6 +23,10 @@ enum class Launching : uint8_t {
   in_steps,  // one after the other, as a recording (sequence.h)
 };
 
+// What load_program() links for.
+isa::Result<std::shared_ptr<const plan::Device>> device_of(
+    const Machine& machine, const LoadOptions& options, Launching launching = Launching::through);
+
 // Links and uploads a verified module, gives every tensor its first bytes, and runs the
 // initialisers. Fails where the device's memory does not suffice, external data is not as it should be,
 // or an initialiser traps. `phases` is what preceded it.

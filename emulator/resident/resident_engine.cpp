@@ -28,6 +28,9 @@ class HostEngine : public Engine {
                                              const LoadOptions& options) override {
     return resident::load_program(machine_, module, options, {});
   }
+  isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& options) override {
+    return resident::device_of(*machine_, options);
+  }
 
  private:
   std::shared_ptr<const resident::Machine> machine_ = resident::open_host(kHostProcessors);
@@ -50,25 +53,32 @@ class ResidentEngine : public Engine {
 
   isa::Result<std::unique_ptr<Program>> load(const isa::Module& module,
                                              const LoadOptions& options) override {
-    resident::Phases phases = std::exchange(phases_, {});
-    phases.begin();
-    if (machine_ == nullptr) {
-      auto machine = resident::open_gpu(cuda_, ordinal_, phases);
-      if (!machine) {
-        return problem(
-            isa::ErrorCode::UnknownInstruction,
-            fmt::format("the engine {} does not run here: {}", name(), machine.error().text()));
-      }
-      machine_ = machine.take();
-    }
-    return resident::load_program(machine_, module, options, std::move(phases), {}, launching_);
+    if (isa::Problems problems = open(); !problems.empty()) return problems;
+    return resident::load_program(machine_, module, options, std::exchange(phases_, {}), {},
+                                  launching_);
+  }
+  isa::Result<std::shared_ptr<const plan::Device>> device(const LoadOptions& options) override {
+    if (isa::Problems problems = open(); !problems.empty()) return problems;
+    return resident::device_of(*machine_, options, launching_);
   }
 
  private:
+  isa::Problems open() {
+    phases_.begin();
+    if (machine_ != nullptr) return {};
+    auto machine = resident::open_gpu(cuda_, ordinal_, phases_);
+    if (!machine)
+      return {problem(
+          isa::ErrorCode::UnknownInstruction,
+          fmt::format("the engine {} does not run here: {}", name(), machine.error().text()))};
+    machine_ = machine.take();
+    return {};
+  }
+
   driver::Cuda cuda_;
   int ordinal_;
   std::string description_;
-  resident::Phases phases_;  // until the first load
+  resident::Phases phases_;  // of opening, until the first load
   resident::Launching launching_;
   std::shared_ptr<const resident::Machine> machine_;
 };

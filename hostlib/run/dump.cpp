@@ -6,9 +6,11 @@
 #include "emulator/jit/jit_engine.h"
 #include "emulator/plan/link.h"
 #include "emulator/plan/print.h"
+#include "hostlib/engines.h"
 #include "hostlib/place.h"
 #include "hostlib/run/output.h"
 #include "hostlib/run/program.h"
+#include "hostlib/run/tune.h"
 
 namespace trek::run {
 
@@ -40,15 +42,41 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
   return out_failed() ? kExitNoOutput : kExitDone;
 }
 
+// The device to link for; null where there is none, and `code` says why.
+std::shared_ptr<const plan::Device> device_of(const Options& options, int& code) {
+  if (options.device != kDeviceHere)
+    return std::make_shared<const plan::Device>(*plan::find_device(options.device));
+  std::string why;
+  const std::unique_ptr<Engine> engine = make_engine(options.engine, why);
+  code = kExitNoEngine;
+  if (engine == nullptr) {
+    print_error(fmt::format("trek-run: {}\n", why));
+    return nullptr;
+  }
+  const auto device = engine->device(load_options(options));
+  if (!device) {
+    print_error(fmt::format("trek-run: {}\n", device.problems()[0].message));
+  } else if (*device == nullptr) {
+    code = kExitUsage;
+    print_error(fmt::format("trek-run: --device here: the engine {} links for no device\n",
+                            engine->name()));
+  }
+  return device ? *device : nullptr;
+}
+
 }  // namespace
 
 int dump(const Options& options, const ModuleFile& file, const SourceManager& sources) {
   const isa::Module& module = file.module;
   if (options.dump != "plan" && options.dump != "fusion")
     return dump_code(options, module, sources);
-  const plan::Device* device = plan::find_device(options.device);
+  int code = kExitDone;
+  const std::shared_ptr<const plan::Device> device = device_of(options, code);
+  if (device == nullptr) return code;
+  const std::shared_ptr<const plan::MeasuredTiles> tiles = remembered_tiles(*device);
   plan::LinkOptions link;
   link.fast = options.numerics == NumericsMode::fast;
+  link.tiles = tiles.get();
   const isa::Result<plan::Plan> linked = plan::link(module, *device, link);
   if (!linked) {
     print_problems(linked.problems(), sources, options.file);

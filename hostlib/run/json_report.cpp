@@ -10,6 +10,7 @@
 #include "assembler/data/data.h"
 #include "hostlib/names.h"
 #include "hostlib/place.h"
+#include "hostlib/run/tuning_report.h"
 #include "hostlib/values.h"
 
 namespace trek::run {
@@ -129,11 +130,13 @@ Json compiling_json(const CompileCounters& counters) {
 Json counters_json(const Counters& counters) {
   Json load = Json::object();  // nanoseconds of each phase, in order
   for (const LoadPhase& phase : counters.load) load[std::string(phase.name)] = phase.nanoseconds;
-  return {{"instructions", counters.instructions},
-          {"nanoseconds", counters.nanoseconds},
-          {"memory_bytes", counters.memory_bytes},
-          {"load", load},
-          {"compiling", compiling_json(counters.compiling)}};
+  return {
+      {"instructions", counters.instructions},
+      {"nanoseconds", counters.nanoseconds},
+      {"memory_bytes", counters.memory_bytes},
+      {"load", load},
+      {"compiling", compiling_json(counters.compiling)},
+      {"tiles", {{"products", counters.tiles.products}, {"measured", counters.tiles.measured}}}};
 }
 
 Json profile_json(const Module& module, const Counters& counters) {
@@ -148,6 +151,55 @@ Json profile_json(const Module& module, const Counters& counters) {
     list.push_back(std::move(row));
   }
   return list;
+}
+
+Json estimate_json(const measure::Estimate& estimate) {
+  return {{"median", estimate.median},
+          {"low", estimate.interval.low},
+          {"high", estimate.interval.high},
+          {"samples", estimate.samples}};
+}
+
+Json tuned_product_json(const Module& module, const Tuning& tuning, const TunedProduct& product) {
+  Json at = Json::array();
+  for (const Place& place : product.places) at.push_back(place_json(module, place));
+  Json json = {{"product", plan::text(product.product, tuning.device)},
+               {"at", std::move(at)},
+               {"candidates", product.candidates}};
+  if (!product.is_measured()) {
+    json["failure"] = product.failure;
+    return json;
+  }
+  Json tried = Json::array();
+  for (const TriedTiles& each : product.tried)
+    tried.push_back({{"rows", each.tiles.rows},
+                     {"columns", each.tiles.columns},
+                     {"part_columns", each.tiles.part_columns},
+                     {"split", each.tiles.split},
+                     {"tasks", each.tiles.count},
+                     {"estimate", each.cycles},
+                     {"seconds", estimate_json(each.seconds)}});
+  json.update({{"tried", std::move(tried)},
+               {"chosen_by_cost_model", 0},
+               {"before", product.before},
+               {"now", product.now},
+               {"fastest", product.fastest},
+               {"gain", estimate_json(product.gain)}});
+  return json;
+}
+
+Json tuning_json(const Module& module, const std::optional<Tuning>& tuning) {
+  if (!tuning) return nullptr;
+  Json products = Json::array();
+  for (const TunedProduct& product : tuning->products)
+    products.push_back(tuned_product_json(module, *tuning, product));
+  const Ranking ranking = ranking_of(*tuning);
+  return {{"device", tuning->device.name},
+          {"code", tuning->device.code},
+          {"processors", tuning->device.processors},
+          {"cost_model", {{"mean", ranking.mean}, {"worst", ranking.worst}}},
+          {"left_out", tuning->left_out},
+          {"products", std::move(products)}};
 }
 
 }  // namespace
@@ -168,7 +220,8 @@ void EmittedHistory::add(const Emitted& value) {
 
 isa::Problems write_json_report(const std::filesystem::path& path, const Options& options,
                                 std::string_view engine, Session& session, const RunResult& result,
-                                const EmittedHistory& emitted) {
+                                const EmittedHistory& emitted,
+                                const std::optional<Tuning>& tuning) {
   const Module& module = session.module();
   const Json report = {
       {"command", options.command},
@@ -184,6 +237,7 @@ isa::Problems write_json_report(const std::filesystem::path& path, const Options
       {"digests", digests_json(session)},
       {"counters", counters_json(session.counters())},
       {"profile", profile_json(module, session.counters())},
+      {"tuning", tuning_json(module, tuning)},
   };
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   return write_file(path, std::as_bytes(std::span(text)));

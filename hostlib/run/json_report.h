@@ -12,6 +12,7 @@
 #include "emulator/engine.h"
 #include "hostlib/run/options.h"
 #include "hostlib/session.h"
+#include "hostlib/tuning.h"
 
 namespace trek::run {
 
@@ -35,8 +36,9 @@ class EmittedHistory {
   uint64_t left_out_ = 0;
 };
 
+// `tuning` is what --tune measured, if it did.
 isa::Problems write_json_report(const std::filesystem::path& path, const Options& options,
                                 std::string_view engine, Session& session, const RunResult& result,
-                                const EmittedHistory& emitted);
+                                const EmittedHistory& emitted, const std::optional<Tuning>& tuning);
 
 }  // namespace trek::run

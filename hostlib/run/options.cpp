@@ -31,6 +31,7 @@ std::optional<uint64_t> parse_count(std::string_view text) {
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const plan::Device& device : plan::known_devices()) names.push_back(device.name);
+  names.emplace_back(kDeviceHere);
   return names;
 }
 
@@ -84,6 +85,10 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("N")
       ->check(CLI::Range(0, 4096).description(""));
   app.add_flag("--profile", options.profile, "Print where the time went");
+  app.add_flag(
+      "--tune", options.tune,
+      "Measure the tiles that the program's products may have on the engine's device, use\n"
+      "the fastest and keep them for other runs (in $TREK_TUNED, a file or off)");
   app.add_option("--json", options.json, "Write everything about the run as JSON")
       ->type_name("FILE");
   app.add_option("--trace", options.trace, "Write a Chrome trace, which Perfetto opens")
@@ -106,7 +111,8 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("")
       ->check(CLI::IsMember({"plan", "fusion", "ir", "asm", "ptx", "sass"})
                   .description("plan|fusion|ir|asm|ptx|sass"));
-  app.add_option("--device", options.device, "The device that --dump links for")
+  app.add_option("--device", options.device,
+                 "The device that --dump links for; here is that of --engine, for plan and fusion")
       ->type_name("")
       ->check(CLI::IsMember(device_names())
                   .description(fmt::format("{}", fmt::join(device_names(), "|"))))
@@ -167,12 +173,14 @@ void check_written_files(const Options& options, std::vector<std::string>& probl
 
 void check_combinations(const Options& options, std::vector<std::string>& problems) {
   if (options.file.empty() && !options.list_engines) problems.emplace_back("no FILE given");
-  const bool runs_main = !options.inputs.empty() || !options.settings.empty() ||
-                         !options.outputs.empty() || !options.save.empty() ||
-                         !options.state.empty() || !options.json.empty() ||
-                         !options.trace.empty() || options.digest || options.profile;
+  const bool runs_main =
+      !options.inputs.empty() || !options.settings.empty() || !options.outputs.empty() ||
+      !options.save.empty() || !options.state.empty() || !options.json.empty() ||
+      !options.trace.empty() || options.digest || options.profile || options.tune;
   if (!options.dump.empty() && (runs_main || options.test))
     problems.emplace_back("--dump runs nothing: no other input or output, and no tests");
+  if (options.device == kDeviceHere && options.dump != "plan" && options.dump != "fusion")
+    problems.emplace_back("--device here is for --dump plan and --dump fusion");
   if (options.test && runs_main)
     problems.emplace_back(
         "--test takes inputs and results from the tests: no other input or output");

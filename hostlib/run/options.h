@@ -18,6 +18,8 @@ inline constexpr int kExitTrap = 3;
 inline constexpr int kExitNoEngine = 4;
 inline constexpr int kExitNoOutput = 5;
 
+inline constexpr const char* kDeviceHere = "here";  // that of the engine
+
 struct Assignment {  // NAME=VALUE
   std::string name;
   std::string value;
@@ -47,9 +49,10 @@ struct Options {
   bool profile = false;
   bool quiet = false;
   bool test = false;
+  bool tune = false;
   bool list_engines = false;
-  std::string dump;  // plan, fusion, or nothing
-  std::string device = "generic";
+  std::string dump;                  // plan, fusion, or nothing
+  std::string device = "generic";    // or kDeviceHere
   std::vector<std::string> command;  // as typed
 };
 

@@ -182,6 +182,9 @@ std::string profile_text(const isa::Module& module, const Counters& counters) {
                       time_text(rest), percent_text(rest, total));
   text += fmt::format("  memory at most {}\n", bytes_text(counters.memory_bytes));
   text += load_text(counters.load);
+  if (counters.tiles.measured > 0)
+    text += fmt::format("  tiles: tuned, {} of {} products as measured\n", counters.tiles.measured,
+                        counters.tiles.products);
   text += compiling_text(counters.compiling);
   return text;
 }

@@ -16,6 +16,7 @@
 #include "hostlib/run/profile.h"
 #include "hostlib/run/trace.h"
 #include "hostlib/run/trap_report.h"
+#include "hostlib/run/tune.h"
 #include "hostlib/session.h"
 #include "hostlib/writable.h"
 
@@ -139,7 +140,7 @@ void print_digests(Session& session) {
 // place of a good file. Reports are written in any case.
 Problems deliver(const Options& options, Session& session, const RunResult& result,
                  const std::vector<Output>& outputs, std::string_view engine,
-                 Observers& observers) {
+                 const std::optional<Tuning>& tuning, Observers& observers) {
   Problems problems;
   if (result.outcome != Outcome::trapped) {
     if (!options.save.empty()) append(problems, session.save_state(options.save));
@@ -148,8 +149,8 @@ Problems deliver(const Options& options, Session& session, const RunResult& resu
   }
   append(problems, observers.close_trace());
   if (!options.json.empty())
-    append(problems,
-           write_json_report(options.json, options, engine, session, result, observers.history()));
+    append(problems, write_json_report(options.json, options, engine, session, result,
+                                       observers.history(), tuning));
   if (options.digest) print_digests(session);
   if (options.profile)
     print_out(fmt::format("\n{}", profile_text(session.module(), session.counters())));
@@ -208,12 +209,17 @@ int run_program(const Options& options, const ModuleFile& file, Engine& engine,
     print_problems(problems, sources);
     return kExitNoOutput;
   }
-  isa::Result<Session> session = Session::open(file, engine, bindings, load_options(options));
+  LoadOptions load = load_options(options);
+  const RunTiles tiles = tiles_of(options, file.module, engine, load, stop_on_signals());
+  if (tiles.code != kExitDone) return tiles.code;
+  load.tiles = tiles.tiles;
+  isa::Result<Session> session = Session::open(file, engine, bindings, load);
   if (!session) return report_unloaded(session.problems(), sources);
   const RunResult result = session->run(observers.run_options(options));
   observers.finish();
   print_ending(file.module, result);
-  problems = deliver(options, *session, result, outputs, engine.description(), observers);
+  problems =
+      deliver(options, *session, result, outputs, engine.description(), tiles.tuning, observers);
   print_problems(problems, sources);
   if (out_failed()) print_error("trek-run: what was printed could not be written\n");
   return exit_code(result, problems.empty() && !out_failed());

@@ -69,6 +69,7 @@ Status bench_gemm_bf16(GpuBench& bench);
 Status bench_gemm_f16(GpuBench& bench);
 Status bench_gemm_f32(GpuBench& bench);
 Status bench_gemm_tf32(GpuBench& bench);
+Status bench_gemm_tuned(GpuBench& bench);
 // Softmax, layer norm, gelu, losses and Adam over more than the cache holds, beside a plain addition.
 Status bench_rows(GpuBench& bench);
 // Networks, beside PyTorch.

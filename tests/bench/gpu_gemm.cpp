@@ -1,8 +1,11 @@
 // Lists of matrix products, each one instruction, beside cuBLAS in a CUDA graph with the same operands: random-normal
 // ones, which stay where they are on both sides.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "emulator/measure/products.h"
+#include "hostlib/tuning.h"
 #include "tests/bench/gemm_shapes.h"
 #include "tests/bench/gpu_bench.h"
 
@@ -19,6 +22,7 @@ struct GemmList {
   double asked;  // of the geometric mean of cuBLAS's times ÷ ours
   std::vector<GemmShape> shapes;
   bool compiled;  // on the JIT too, where several engines are ours: it takes seconds for each shape
+  bool tuned = false;  // and once more with tiles that were measured on the way
 };
 
 // In small, to see that it works: a shape of each form and class.
@@ -63,6 +67,36 @@ Result<Operands> read_operands(BenchProgram& program) {
   return Operands{a.take(), b.take()};
 }
 
+// The tiles that measuring finds for the products of a program; none of an engine that has no tiles.
+Result<std::shared_ptr<plan::MeasuredTiles>> tuned_tiles(Engine& engine, const isa::Module& module,
+                                                         NumericsMode numerics) {
+  TuneOptions options;
+  options.load.numerics = numerics;
+  const auto device = engine.device(options.load);
+  if (device && *device == nullptr) return std::shared_ptr<plan::MeasuredTiles>();
+  const isa::Result<Tuning> tuning =
+      tune(module, engine, options, [](const Tuning&, const TunedProduct&) {});
+  if (!tuning) return to_error("tuning", tuning.problems());
+  auto tiles = std::make_shared<plan::MeasuredTiles>();
+  for (const TunedProduct& product : tuning->products)
+    if (product.is_measured()) tiles->set(product.product, product.tried[product.now].tiles);
+  return tiles;
+}
+
+// A shape on an engine once more, with tiles that were measured.
+Status add_tuned(Engine& engine, GemmType type, NumericsMode numerics, const GemmShape& shape,
+                 std::vector<Side>& sides) {
+  Side& chosen = sides.back();
+  const auto tiles = tuned_tiles(engine, chosen.program->module(), numerics);
+  if (!tiles) return tiles.error();
+  if (*tiles == nullptr) return Done{};
+  Result<std::unique_ptr<BenchProgram>> program =
+      BenchProgram::from_text(engine, text(shape), program_text(type, shape), numerics, *tiles);
+  if (!program) return program.error();
+  sides.push_back({&engine, numerics, chosen.name + ", tuned", program.take()});
+  return Done{};
+}
+
 Result<std::vector<Side>> open_shape(GpuBench& bench, const GemmList& list, GemmType type,
                                      NumericsMode numerics, const GemmShape& shape) {
   std::vector<Side> sides;
@@ -73,6 +107,9 @@ Result<std::vector<Side>> open_shape(GpuBench& bench, const GemmList& list, Gemm
     if (!program) return program.error();
     sides.push_back({engine.get(), numerics,
                      fmt::format("{} {}", engine->name(), trek::name(numerics)), program.take()});
+    if (!list.tuned) continue;
+    if (Status added = add_tuned(*engine, type, numerics, shape, sides); !added)
+      return added.error();
   }
   return sides;
 }
@@ -168,7 +205,25 @@ std::vector<GemmList> lists_of_half(GemmType type, bool compiled) {
   return lists;
 }
 
+// Of the known shapes those whose operands and result are made in a moment.
+std::vector<GemmShape> handy_shapes() {
+  constexpr int64_t kElements = int64_t{1} << 26;
+  std::vector<GemmShape> shapes = known_shapes();
+  std::erase_if(shapes, [](const GemmShape& shape) {
+    const int64_t m = shape.m;
+    const int64_t n = shape.n;
+    return std::max({m * n, n * shape.k, m * shape.k}) > kElements;
+  });
+  return shapes;
+}
+
 }  // namespace
+
+Status bench_gemm_tuned(GpuBench& bench) {
+  const std::string name = "GEMM bf16, known shapes with tuned tiles beside those chosen";
+  return bench_lists(bench, GemmType::bf16, NumericsMode::fast,
+                     {{name, 1.05, handy_shapes(), true, true}});
+}
 
 Status bench_gemm_bf16(GpuBench& bench) {
   return bench_lists(bench, GemmType::bf16, NumericsMode::fast,

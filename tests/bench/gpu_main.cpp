@@ -36,7 +36,7 @@ const Benchmark kBenchmarks[] = {
     {"mlp_forward", bench_mlp_forward}, {"lstm", bench_lstm},
     {"gpt2_token", bench_gpt2_token},   {"gemm_bf16", bench_gemm_bf16},
     {"gemm_f16", bench_gemm_f16},       {"gemm_f32", bench_gemm_f32},
-    {"gemm_tf32", bench_gemm_tf32}};
+    {"gemm_tf32", bench_gemm_tf32},     {"gemm_tuned", bench_gemm_tuned}};
 
 int fail(int code, const Error& error) {
   fmt::print(stderr, "bench-gpu: {}\n", error.text());

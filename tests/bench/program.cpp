@@ -18,24 +18,25 @@ Result<std::unique_ptr<BenchProgram>> BenchProgram::open(Engine& engine, const s
   const std::string path = fmt::format("{}/{}.trek", folder, name);
   isa::Result<ModuleFile> file = load_module_file(path, options, sources);
   if (!file) return to_error("reading " + path, file.problems());
-  return load(engine, std::move(*file), name, numerics);
+  return load(engine, std::move(*file), name, numerics, nullptr);
 }
 
 Result<std::unique_ptr<BenchProgram>> BenchProgram::from_text(Engine& engine,
                                                               const std::string& name,
                                                               const std::string& text,
-                                                              NumericsMode numerics) {
+                                                              NumericsMode numerics, Tiles tiles) {
   Assembly assembly = assemble_text(name + ".trek", text);
   if (!assembly.ok()) return to_error("assembling " + name, assembly.problems);
-  return load(engine, {"", std::move(assembly.module)}, name, numerics);
+  return load(engine, {"", std::move(assembly.module)}, name, numerics, std::move(tiles));
 }
 
 Result<std::unique_ptr<BenchProgram>> BenchProgram::load(Engine& engine, ModuleFile file,
                                                          const std::string& name,
-                                                         NumericsMode numerics) {
+                                                         NumericsMode numerics, Tiles tiles) {
   std::unique_ptr<BenchProgram> program(new BenchProgram(std::move(file), name));
   LoadOptions options;
   options.numerics = numerics;
+  options.tiles = std::move(tiles);
   isa::Problems problems;
   program->load_seconds_ = measure::cpu_seconds([&] {
     isa::Result<Session> session =

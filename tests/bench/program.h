@@ -19,13 +19,14 @@ using Defines = std::vector<std::pair<std::string, std::string>>;
 
 class BenchProgram {
  public:
+  using Tiles = std::shared_ptr<const plan::MeasuredTiles>;  // LoadOptions::tiles
   // The program `name` of the folder.
   static Result<std::unique_ptr<BenchProgram>> open(Engine& engine, const std::string& folder,
                                                     const std::string& name, NumericsMode numerics,
                                                     Defines defines);
   static Result<std::unique_ptr<BenchProgram>> from_text(Engine& engine, const std::string& name,
                                                          const std::string& text,
-                                                         NumericsMode numerics);
+                                                         NumericsMode numerics, Tiles tiles = {});
 
   // One run from beginning to end. State goes on from where it was.
   Status run(int trips);
@@ -36,6 +37,7 @@ class BenchProgram {
   // with few, whose launch may be nearly all ends.
   Result<int> trips_lasting(double seconds);
 
+  const isa::Module& module() const { return file_.module; }
   // Seconds from the module to the loaded program: linking, compiling, uploading, initialising.
   double load_seconds() const { return load_seconds_; }
   // The bytes of a state tensor. The name is one of the program's.
@@ -48,7 +50,8 @@ class BenchProgram {
   BenchProgram(ModuleFile file, std::string name)
       : file_(std::move(file)), name_(std::move(name)) {}
   static Result<std::unique_ptr<BenchProgram>> load(Engine& engine, ModuleFile file,
-                                                    const std::string& name, NumericsMode numerics);
+                                                    const std::string& name, NumericsMode numerics,
+                                                    Tiles tiles);
   Status set_trips(int trips);
   Status run();  // as many trips as are set
   ModuleFile file_;

@@ -7,6 +7,7 @@
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -371,6 +372,119 @@ class Auto(CommandLine):
 
     def test_a_place_that_is_no_number_is_refused(self):
         self.assertIn("TREK_AUTO_AT=soon", self.at("soon", code=4).stderr)
+
+
+class Tuning(CommandLine):
+    """--tune measures tiles, remembers them and says what it tried."""
+
+    PRODUCTS = """.trek 1.0
+.state @a f32[130,96] = normal(0, 1, key=1)
+.state @b f32[96,130] = normal(0, 1, key=2)
+.state @c f32[130,130]
+.state @d f32[96,96]
+.func main() {
+  @c = matmul @a, @b
+  @d = matmul @b, @a
+}
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.write("products.trek", self.PRODUCTS)
+
+    def trek(self, *arguments, engine="resident-host", tuned="tiles.json", code=0):
+        return self.run_trek("products.trek", "--engine", engine, "--digest", *arguments, code=code,
+                             env=os.environ | {"TREK_TUNED": tuned})
+
+    def digests(self, done):
+        return [line for line in done.stdout.splitlines() if line.startswith("@")]
+
+    def test_what_was_tried_is_shown_kept_and_used(self):
+        before = self.trek()
+        self.assertFalse(self.path("tiles.json").exists())
+        tuned = self.trek("--tune", "--json", "run.json", "--profile")
+        for part in ("f32 130x130x96, on 2 of 4 processors  ; products.trek:7:3\n", "f32 96x96x130", "the cost model's",
+                     "Tiles of 2 products measured on", "kept in tiles.json", "times as long as the fastest",
+                     "tiles: tuned, 2 of 2 products as measured"):
+            self.assertIn(part, tuned.stdout)
+        tuning = self.read_json("run.json")["tuning"]
+        self.assertEqual([product["at"][0]["line"] for product in tuning["products"]], [7, 8])
+        for product in tuning["products"]:
+            self.assertGreater(product["tried"][product["now"]]["seconds"]["median"], 0)
+        entries = self.read_json("tiles.json")["tiles"]
+        self.assertEqual([entry["m"] for entry in entries], [130, 96])
+        after = self.trek("--profile")
+        self.assertIn("tiles: tuned, 2 of 2 products as measured", after.stdout)
+        for run in (tuned, after):
+            self.assertEqual(self.digests(run), self.digests(before))
+        self.assertNotIn("tuned", self.trek("--profile", tuned="off").stdout)
+
+    def test_a_plan_for_the_device_of_an_engine_says_which_tiles_are_tuned(self):
+        self.trek("--tune", "--quiet")
+        dump = ("products.trek", "--engine", "resident-host", "--dump", "plan", "--device")
+        environment = os.environ | {"TREK_TUNED": "tiles.json"}
+        self.assertEqual(self.run_trek(*dump, "here", env=environment).stdout.count("[tiles: tuned]"), 2)
+        self.assertNotIn("tuned", self.run_trek(*dump, "h200", env=environment).stdout)
+
+    def test_tuning_for_no_file(self):
+        self.assertIn("not kept", self.trek("--tune", tuned="off").stdout)
+
+    def test_an_engine_without_tiles_is_refused(self):
+        said = self.trek("--tune", engine="ref", code=1).stderr
+        self.assertIn("the engine ref has nothing to tune", said)
+
+    def test_a_damaged_file_is_a_warning_and_stays(self):
+        for text, said in (("{ no", "tiles.json:1:4: is no JSON"), ("[]", "is no file of tiles")):
+            self.write("tiles.json", text)
+            done = self.trek("--tune")
+            self.assertIn(said, done.stderr)
+            self.assertIn("not kept", done.stdout)
+            self.assertEqual(self.path("tiles.json").read_text(encoding="utf-8"), text)
+
+    def test_a_folder_that_cannot_be_written_is_a_warning(self):
+        self.write("file", "")
+        done = self.trek("--tune", tuned="file/tiles.json")
+        self.assertIn("file/tiles.json", done.stderr)
+        self.assertEqual(len(self.digests(done)), 4)
+
+    def test_a_device_in_place_of_the_file_is_a_warning(self):
+        self.assertIn("/dev/full: is no file", self.trek("--tune", tuned="/dev/full").stderr)
+
+    def test_a_full_disk_is_a_warning(self):
+        def fill():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+        done = subprocess.run([BIN / "trek-run", "products.trek", "--engine", "resident-host", "--tune"],
+                              cwd=self.folder, env=os.environ | {"TREK_TUNED": "tiles.json"}, check=False,
+                              preexec_fn=fill, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("trek-run: warning: ", done.stderr)
+        self.assertIn("tiles.json", done.stderr)
+        self.assertFalse(self.path("tiles.json").exists())
+
+    def test_ctrl_c_keeps_what_was_measured(self):
+        shapes = range(64, 2048, 64)
+        lines = [".trek 1.0"]
+        for size in shapes:
+            lines += [f".state @a{size} f32[{size},{size}]", f".state @c{size} f32[{size},{size}]"]
+        lines += [".func main() {"] + [f"  @c{size} = matmul @a{size}, @a{size}" for size in shapes] + ["}"]
+        self.write("many.trek", "\n".join(lines))
+        running = self.start("many.trek", "--engine", "resident-host", "--tune",
+                             env=os.environ | {"TREK_TUNED": str(self.path("tiles.json"))})
+        self.addCleanup(running.kill)
+        for _ in range(3000):
+            if self.path("tiles.json").exists():
+                break
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130)
+        self.assertRegex(said, r"stopped: \d+ products were not measured")
+        self.assertGreaterEqual(len(self.read_json("tiles.json")["tiles"]), 1)
+
+    def test_runs_or_tests_but_not_both(self):
+        self.assertIn("--test", self.fails("products.trek", "--tune", "--test", code=1))
+        self.assertIn("--dump", self.fails("products.trek", "--tune", "--dump", "plan", code=1))
 
 
 class NoOutput(CommandLine):
