@@ -31,18 +31,15 @@ inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Slot {
-  static constexpr uint32_t kLeft = 1;
-  static constexpr uint32_t kTimed = 2;
-
   Record record;
   const Record* source;              // where the record comes from; null: the walk is over
   const unsigned char* descriptors;  // and the descriptor
   uint32_t lines;                    // of 16 bytes of the descriptor that are to come
   uint32_t waits;                    // of `counter` and `target`
   uint64_t moment;
-  uint64_t began;   // of a profile, in ns
-  uint32_t leaves;  // the controller found that the block must leave at this task
-  uint32_t skip;    // kLeft: the block leaves, pass the slot on; kTimed: it is for a profile
+  uint64_t began;            // of a profile, in ns
+  uint32_t leaves;           // the controller found that the block must leave at this task
+  uint32_t skip;             // the block leaves: pass the slot on
   const device::Node* node;  // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   int64_t counters[kMaxReads];
@@ -55,10 +52,9 @@ struct Slot {
 // loop that fits the window is fetched once.
 inline constexpr uint32_t kChunk = 8;
 inline constexpr uint32_t kChunks = 4;
-inline constexpr uint32_t kWindow = kChunks * kChunk;
 static_assert(2 * kChunk <= kRecordsBehind);
 struct Window {
-  Record record[kWindow];
+  Record record[kChunks * kChunk];
   uint32_t chunk[kChunks];  // which of the queue's lies here
 };
 
@@ -70,9 +66,9 @@ struct Shared {
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
-  uint32_t
-      place[kComputeWarps];  // of each compute warp: twice its task's number, and 1 behind a trap
-  uint64_t decisions;        // told so far; processor 0
+  uint32_t place[kComputeWarps]
+                [2];   // of each compute warp: its task's number, and whether one trapped
+  uint64_t decisions;  // told so far; processor 0
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;
   RegionState regions[kSharedRegions];

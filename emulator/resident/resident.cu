@@ -43,13 +43,6 @@ TREK_RESIDENT uint64_t from_lane_0(uint64_t value) {
   return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
 }
 
-// What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
-// another branch, which it would keep in local memory.
-TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
-  return static_cast<uint32_t>(
-      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
-}
-
 // The phase of a slot's barriers on the n-th visit.
 TREK_RESIDENT uint32_t phase(uint32_t n) { return n / kSlots & 1; }
 
@@ -68,7 +61,7 @@ class Queue {
       chunk_ = chunk;
       want(chunk + 1);
     }
-    return window_->record[i % kWindow];
+    return window_->record[i % (kChunks * kChunk)];
   }
 
  private:
@@ -107,30 +100,29 @@ class Controller {
   TREK_RESIDENT Controller(const Launch& launch, Shared& shared, uint32_t processor, uint32_t lane)
       : launch_(launch),
         shared_(shared),
-        queue_(launch.records + launch.queues[processor]),
+        lane_(lane),
         walker_(launch, processor,
                 launch.region_count <= kSharedRegions
                     ? shared.regions
                     : launch.regions + size_t{processor} * launch.region_count,
-                Queue(queue_, &shared.window)),
-        processor_(processor),
-        lane_(lane) {}
+                Queue(launch.records + launch.queues[processor], &shared.window)),
+        processor_(processor) {}
 
   TREK_RESIDENT void run() {
     if (lane_ == 0) walker_.begin();
     for (uint32_t n = 0;; ++n) {
-      uint32_t place = kEnd;  // of the task's record in the queue
-      if (lane_ == 0 && load_volatile(&shared_.left) == 0 && walker_.next() != nullptr)
-        place = walker_.place();
-      place = same_for_all(place);
+      uint64_t record = 0;
+      if (lane_ == 0)
+        record = load_volatile(&shared_.left) != 0 ? 0 : reinterpret_cast<uint64_t>(walker_.next());
+      record = from_lane_0(record);
       Slot& slot = shared_.slot[n % kSlots];
       if (n >= kSlots) barrier_wait(&shared_.freed[n % kSlots], phase(n - kSlots));
-      if (place != kEnd)
-        name(slot, place);
+      if (record != 0)
+        name(slot, *reinterpret_cast<const Record*>(record));
       else if (lane_ == 0)
         slot.source = nullptr;
       warp_arrive(&shared_.named[n % kSlots], lane_);
-      if (place == kEnd) {
+      if (record == 0) {
         if (lane_ == 0) walker_.say_end();
         return;
       }
@@ -138,56 +130,45 @@ class Controller {
   }
 
  private:
-  static constexpr uint32_t kEnd = ~0u;
-
   // walker_ lives in lane 0, but for the regions: what it has counted, only lane 0 knows. The lanes share what
   // there is to work out.
-  TREK_RESIDENT void name(Slot& slot, uint32_t place) {
-    warp_sync();  // with what lane 0 has fetched, and written of regions
-    const Record& record = shared_.window.record[place % kWindow];
+  TREK_RESIDENT void name(Slot& slot, const Record& record) {
     const uint32_t waits = record.waits;
-    const uint32_t lines = record.descriptor_size;
-    const uint32_t reads = record.reads;
+    const uint64_t moment = from_lane_0(walker_.moment(record));
+    if (lane_ == 0) slot.leaves = 0;
+    warp_sync();
+    for (uint32_t i = lane_; i < waits; i += 32) {
+      const Wait wait = walker_.wait_of(record, i);
+      uint32_t target = 0;
+      const bool asks = walker_.target(record, wait, target);
+      if (i < kSlotWaits) {
+        slot.counter[i] = asks ? wait.counter : kNoCounter;
+        slot.target[i] = target;
+      } else if (asks && !await(launch_, launch_.states[processor_], record.node,
+                                moment, wait.counter, target)) {
+        slot.leaves = 1;  // not `left`: tasks before this one may have to be executed
+      }
+    }
+    if (lane_ < record.reads) slot.counters[lane_] = walker_.counter(record.read[lane_]);
     if (lane_ == 0) {
       const unsigned char* from = launch_.descriptors + size_t{16} * record.descriptor;
+      const uint32_t lines = record.descriptor_size;
       const bool fits = 16 * lines <= sizeof slot.descriptor;
-      slot.source = queue_ + place;
+      slot.source = launch_.records + launch_.queues[processor_] + walker_.place();
       slot.descriptors = from;
       slot.lines = fits ? lines : 0;
       slot.waits = waits < kSlotWaits ? waits : kSlotWaits;
-      slot.moment = walker_.moment(record);
-      slot.leaves = 0;
+      slot.moment = moment;
       slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
-    }
-    for (uint32_t i = lane_; i < waits && i < kSlotWaits; i += 32) {
-      const Wait wait = walker_.wait_of(record, i);
-      uint32_t target = 0;
-      slot.counter[i] = walker_.target(record, wait, target) ? wait.counter : kNoCounter;
-      slot.target[i] = target;
-    }
-    if (lane_ < reads) slot.counters[lane_] = walker_.counter(record.read[lane_]);
-    if (waits > kSlotWaits) await_others(slot, record);
-  }
-
-  // The waits that the slot has no room for.
-  TREK_RESIDENT void await_others(Slot& slot, const Record& record) {
-    warp_sync();  // `leaves` is clear
-    const uint64_t moment = from_lane_0(walker_.moment(record));
-    for (uint32_t i = kSlotWaits + lane_; i < record.waits; i += 32) {
-      const Wait wait = walker_.wait_of(record, i);
-      uint32_t target = 0;
-      if (walker_.target(record, wait, target) &&
-          !await(launch_, launch_.states[processor_], record.node, moment, wait.counter, target))
-        slot.leaves = 1;  // not `left`: tasks before this one may have to be executed
+      slot.fault = device::kNoFault;
     }
   }
 
   const Launch& launch_;
   Shared& shared_;
-  const Record* queue_;
+  uint32_t lane_;
   Walker<Queue> walker_;
   uint32_t processor_;
-  uint32_t lane_;
 };
 
 // Has the records and the descriptors of the tasks brought into their slots, 16 bytes a lane.
@@ -219,30 +200,25 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
 // Polls the waits of every slot; the lanes take one each.
 TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorState& state,
                                 uint32_t lane) {
-  const uint32_t timed = launch.profile != nullptr ? Slot::kTimed : 0;
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
-    const uint32_t node = slot.record.node;
     const uint32_t waits = halt ? 0 : slot.waits;
-    const bool leaves = !halt && slot.leaves != 0;
     for (uint32_t i = lane; i < waits; i += 32) {
       const uint32_t counter = slot.counter[i];
       if (counter != kNoCounter &&
-          !await(launch, state, node, slot.moment, counter, slot.target[i]))
+          !await(launch, state, slot.record.node, slot.moment, counter, slot.target[i]))
         store_volatile(&shared.left, 1);
     }
     warp_sync();
     if (lane == 0) {
-      if (leaves) store_volatile(&shared.left, 1);
-      slot.skip = (load_volatile(&shared.left) != 0 ? Slot::kLeft : 0) | timed;
-    }
-    warp_arrive(&shared.ready[n % kSlots], lane);
-    if (lane == 0) {
-      state.node = node;
+      if (!halt && slot.leaves != 0) store_volatile(&shared.left, 1);
+      slot.skip = load_volatile(&shared.left);
+      state.node = slot.record.node;
       state.doing = halt ? Doing::finished : Doing::executing;
     }
+    warp_arrive(&shared.ready[n % kSlots], lane);
     if (halt) return;
   }
 }
@@ -275,43 +251,46 @@ TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slo
 // that have no accumulators.
 class Place {
  public:
-  TREK_RESIDENT Place() : at_(&pipeline().place[thread_number() / 32]) {}
-  // The number of the warp's task.
-  TREK_RESIDENT uint32_t number() const { return load() / 2; }
-  // The same, twice, and 1 behind a task that trapped.
-  TREK_RESIDENT uint32_t load() const { return load_volatile(at_); }
+  TREK_RESIDENT Place() : at_(pipeline().place[thread_number() / 32]) {}
+  TREK_RESIDENT uint32_t number() const { return load_volatile(at_); }
+  TREK_RESIDENT bool trapped() const { return load_volatile(at_ + 1) != 0; }
   // All lanes go on to the next task, and say that they are behind this one.
   TREK_RESIDENT void go_on(bool trapped) const {
-    const uint32_t place = load();
-    const uint32_t lane = thread_number() % 32;
+    const uint32_t n = number();
     warp_sync();
-    if (lane == 0) store_volatile(at_, (place + 2) | (trapped ? 1 : 0));
-    warp_arrive(&pipeline().executed[place / 2 % kSlots], lane);
+    const uint32_t lane = thread_number() % 32;
+    if (lane == 0) {
+      if (trapped) store_volatile(at_ + 1, 1);
+      store_volatile(at_, n + 1);
+    }
+    warp_arrive(&pipeline().executed[n % kSlots], lane);
   }
 
  private:
   uint32_t* at_;
 };
 
-// What is to be done with the task of a warp at `place`, whose inputs are there, or kPassed: all threads must be told
-// the same, or they would wait for each other in a unit, so not by shared.left.
-inline constexpr uint32_t kPassed = ~0u;
-TREK_RESIDENT uint32_t to_do(Slot& slot, uint32_t place) {
-  const uint32_t skip = slot.skip;
-  const auto kind = static_cast<uint32_t>(slot.record.kind);
-  if (skip == Slot::kTimed && thread_number() == 0) slot.began = nanoseconds();
-  const bool passes =
-      ((skip & Slot::kLeft) != 0 || place % 2 != 0) && kind != static_cast<uint32_t>(Kind::halt);
-  return same_for_all(passes ? kPassed : kind);
+// What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
+// another branch, which it would keep in local memory.
+TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
+  return static_cast<uint32_t>(
+      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
 }
-// Waits until the inputs of this warp's task are there, and says whether it is to be executed; of a caller that has kept
-// nothing.
+
+// Waits until the inputs of this warp's task, number n, are there, and says whether it is to be executed: all threads
+// must be told the same, or they would wait for each other in a unit, so not by shared.left.
+TREK_RESIDENT bool is_ready(Shared& shared, Slot& slot, uint32_t n) {
+  barrier_wait(&shared.ready[n % kSlots], phase(n));
+  const bool passes = slot.skip != 0 || Place().trapped();
+  if (same_for_all(passes ? 1 : 0) != 0) return false;
+  if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
+  return true;
+}
+// The same of a caller that has kept nothing.
 TREK_RESIDENT bool is_ready() {
   Shared& shared = pipeline();
-  const uint32_t place = same_for_all(Place().load());
-  const uint32_t n = place / 2;
-  barrier_wait(&shared.ready[n % kSlots], phase(n));
-  return to_do(shared.slot[n % kSlots], place) != kPassed;
+  const uint32_t n = same_for_all(Place().number());
+  return is_ready(shared, shared.slot[n % kSlots], n);
 }
 
 // Behind a task that may trap: says so, and whether it did.
@@ -379,64 +358,46 @@ TREK_RESIDENT void perform_quick() {
 TREK_RESIDENT_CALL void perform_calls() { perform_quick<device::Quick::calls>(); }
 TREK_RESIDENT_CALL void perform_rows() { perform_quick<device::Quick::rows>(); }
 TREK_RESIDENT_CALL void perform_move() { perform_quick<device::Quick::move>(); }
-#ifdef TREK_SM90A
-TREK_RESIDENT void perform_copied() {
-  const Shared& shared = pipeline();
-  const Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
-  device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
-                         environment_of(shared, slot));
-}
 #endif
-#endif
-
-// What a warp at `place` is to do next, as a Kind, or kPassed. What is ready has been filled, so one wait is enough where
-// nobody waits for anything; else a thin product begins before it is ready, and waits itself.
-TREK_RESIDENT uint32_t next_to_do(Shared& shared, uint32_t place) {
-  const uint32_t n = place / 2;
-  Slot& slot = shared.slot[n % kSlots];
-  if (!__nvvm_vote_all_sync(0xFFFFFFFF, barrier_passed(&shared.ready[n % kSlots], phase(n)))) {
-    barrier_wait(&shared.filled[n % kSlots], phase(n));
-    const uint32_t kind = same_for_all(static_cast<uint32_t>(slot.record.kind));
-    if (kind == static_cast<uint32_t>(Kind::thin)) return kind;
-    barrier_wait(&shared.ready[n % kSlots], phase(n));
-  }
-  return to_do(slot, place);
-}
 
 TREK_RESIDENT void compute() {
   for (;;) {
     Shared& shared = pipeline();
-    const uint32_t place = same_for_all(Place().load());
+    const uint32_t n = same_for_all(Place().number());
+    Slot& slot = shared.slot[n % kSlots];
+    barrier_wait(&shared.filled[n % kSlots], phase(n));
+    const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
     bool trapped = false;
-    switch (next_to_do(shared, place)) {
-      case static_cast<uint32_t>(Kind::halt):
-        return Place().go_on(false);
-      case kPassed:
-        break;
+#ifdef TREK_SPECIALISED
+    // The code of a thin product waits itself.
+    if (kind == Kind::thin || is_ready(shared, slot, n)) {
+#else
+    if (kind == Kind::thin) {
+      perform_thin();
+    } else if (is_ready(shared, slot, n)) {
+#endif
+      if (kind == Kind::halt) return Place().go_on(false);
 #ifndef TREK_SPECIALISED
-      case static_cast<uint32_t>(Kind::quick):
-        perform_quick<device::Quick::simple>(shared, shared.slot[place / 2 % kSlots]);
-        break;
-      case static_cast<uint32_t>(Kind::thin):
-        perform_thin();
-        break;
-      case static_cast<uint32_t>(Kind::calls):
+      if (kind == Kind::quick) {
+        perform_quick<device::Quick::simple>(shared, slot);
+      } else if (kind == Kind::calls) {
         perform_calls();
-        break;
-      case static_cast<uint32_t>(Kind::rows):
+      } else if (kind == Kind::rows) {
         perform_rows();
-        break;
-      case static_cast<uint32_t>(Kind::move):
+      } else if (kind == Kind::move) {
         perform_move();
-        break;
 #ifdef TREK_SM90A
-      case static_cast<uint32_t>(Kind::copied):
-        perform_copied();
-        break;
+      } else if (kind == Kind::copied) {
+        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
+                               environment_of(shared, slot));
 #endif
+      } else
 #endif
-      default:
+      {
         trapped = perform_any();
+      }
+    } else if (kind == Kind::halt) {
+      return Place().go_on(false);
     }
     Place().go_on(trapped);
   }
@@ -451,21 +412,17 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
   uint64_t retired = 0;
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
-    // What is to be told is looked up before the task is over: others wait for it.
-    barrier_wait(&shared.ready[n % kSlots], phase(n));
-    const Kind kind = slot.record.kind;
-    const bool signals = lane < slot.record.signals;
-    uint32_t* counter = counter_at(launch, slot.record.signal[signals ? lane : 0]);
-    // Compute warps skip the same tasks: those behind a trap, too.
-    const bool executes = !trapped && (slot.skip & Slot::kLeft) == 0;
 #ifdef TREK_SM90A
-    if (kind == Kind::copied && executes) device::bring_copied(lane);
+    // Compute warps do the same for the same tasks: they skip what comes behind a trap, too.
+    barrier_wait(&shared.ready[n % kSlots], phase(n));
+    if (slot.record.kind == Kind::copied && !trapped && slot.skip == 0) device::bring_copied(lane);
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
-    if (kind == Kind::halt) return;
-    if (executes) {
+    if (slot.record.kind == Kind::halt) return;
+    if (!trapped && slot.skip == 0) {
       trapped = device::is_fault(slot.fault);
-      if (!trapped && signals) add_release(counter, 1);
+      if (!trapped && lane < slot.record.signals)
+        add_release(counter_at(launch, slot.record.signal[lane]), 1);
       if (lane == 0 && launch.profile != nullptr) count_task(launch, slot.record.node, slot.began);
     }
     if (lane == 0) store_relaxed(&state.retired, ++retired);
@@ -502,10 +459,9 @@ resident(const trek::resident::Launch parameters) {
       barrier_init(&shared.ready[s], kWarpArrivals);
       barrier_init(&shared.executed[s], kComputeWarps * kWarpArrivals);
       barrier_init(&shared.freed[s], kWarpArrivals);
-      shared.slot[s].fault = trek::device::kNoFault;  // until the block traps, and executes no more
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
-    for (uint32_t& place : shared.place) place = 0;
+    for (auto& place : shared.place) place[0] = place[1] = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.decisions = decisions_before(parameters);

@@ -40,12 +40,7 @@ class Walker {
  public:
   TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions,
                        Records records)
-      : launch_(launch),
-        regions_(regions),
-        records_(records),
-        limit_(launch.limit != 0 ? launch.limit : UINT64_MAX),
-        processor_(processor),
-        gives_(processor == launch.giver) {}
+      : launch_(launch), regions_(regions), records_(records), processor_(processor) {}
   // Must have been called, by one thread, before anything else is.
   TREK_RESIDENT void begin() {
     if (launch_.walks != nullptr && launch_.walks[processor_].begun != 0) return go_on();
@@ -70,15 +65,14 @@ class Walker {
   TREK_RESIDENT uint64_t moment(const Record& record) const { return begun_ << 24 | record.node; }
 
   // Wait i of a record.
-  TREK_RESIDENT Wait wait_of(const Record& record, uint32_t i) const {
-    if (i < kInlineWaits) return record.wait[i];
-    return launch_.waits[record.more_waits + i - kInlineWaits];
+  TREK_RESIDENT const Wait& wait_of(const Record& record, uint32_t i) const {
+    return i < kInlineWaits ? record.wait[i] : launch_.waits[record.more_waits + i - kInlineWaits];
   }
   // What `wait` asks of its counter now; false where it asks nothing.
   TREK_RESIDENT bool target(const Record& record, const Wait& wait, uint32_t& value) const {
-    const uint32_t epoch = regions_[wait.region].epoch;
     if (wait.first_trip != 0 && record.loop != kNoRegion && regions_[record.loop].trip > 0)
       return false;
+    const uint32_t epoch = regions_[wait.region].epoch;
     if (epoch <= wait.delta) return false;
     value = wait.count * (epoch - wait.delta);
     return true;
@@ -101,7 +95,7 @@ class Walker {
   TREK_RESIDENT void enter(const Record& record);
   TREK_RESIDENT bool leave(const Record& record);
   TREK_RESIDENT bool may_go_on(const Record& record);
-  TREK_RESIDENT void begin_trip(const Record& record, uint64_t trip, uint32_t epoch);
+  TREK_RESIDENT void go_round(const Record& record);
   TREK_RESIDENT void go_on();
   TREK_RESIDENT void keep() const;
   TREK_RESIDENT bool end(Ending ending, uint32_t node) {
@@ -115,9 +109,7 @@ class Walker {
   const Launch& launch_;
   RegionState* regions_;
   Records records_;
-  uint64_t limit_;  // of instructions
   uint32_t processor_;
-  bool gives_;  // credit
   uint32_t at_ = 0;
   uint64_t begun_ = 1;         // trips
   uint64_t decisions_ = 0;     // read
@@ -190,26 +182,25 @@ TREK_RESIDENT void Walker<Records>::enter(const Record& record) {
     at_ = record.jump.to;
     return;
   }
-  begin_trip(record, 0, region.epoch + 1);
+  region.trip = 0;
+  ++region.epoch;
+  ++begun_;
+  instructions_ += record.weight;
   ++at_;
 }
 
-// What is read of the record and the region is read at once: a trip has one task or a few, and a controller that waits
-// for one word after the other is slower than they are.
 template <typename Records>
 TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
   const bool endless = record.entering == Entering::always;
-  const uint32_t first = record.jump.to;
-  const RegionState region = regions_[record.region];
+  const RegionState& region = regions_[record.region];
   if (!endless && region.trip + 1 >= region.trips) {
-    if (gives_) show_progress(record);
+    if (processor_ == launch_.giver) show_progress(record);
     look_ = 0;
     ++at_;
     return true;
   }
   if (!may_go_on(record)) return false;
-  begin_trip(record, region.trip + 1, region.epoch + 1);
-  at_ = first;
+  go_round(record);
   return true;
 }
 
@@ -223,15 +214,15 @@ TREK_RESIDENT void Walker<Records>::show_progress(const Record& record) const {
   store_relaxed_system(&progress.done, region.trip + 1);
 }
 
-// A trip of the region that `record` enters, or whose end it is.
+// The next trip of the loop whose end `record` is.
 template <typename Records>
-TREK_RESIDENT void Walker<Records>::begin_trip(const Record& record, uint64_t trip,
-                                               uint32_t epoch) {
+TREK_RESIDENT void Walker<Records>::go_round(const Record& record) {
   RegionState& region = regions_[record.region];
-  region.trip = trip;
-  region.epoch = epoch;
+  ++region.trip;
+  ++region.epoch;
   ++begun_;
   instructions_ += record.weight;
+  at_ = record.jump.to;
 }
 
 template <typename Records>
@@ -251,10 +242,7 @@ TREK_RESIDENT void Walker<Records>::go_on() {
   decisions_ = walk.decisions;
   back_edges_ = walk.back_edges;
   instructions_ = walk.instructions;
-  const Record& record = records_.at(walk.at);
-  const RegionState& region = regions_[record.region];
-  begin_trip(record, region.trip + 1, region.epoch + 1);
-  at_ = record.jump.to;
+  go_round(records_.at(walk.at));
 }
 
 // A back-edge: where limits and stops take effect, at the same one on every processor.
@@ -262,8 +250,9 @@ template <typename Records>
 TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
   ++back_edges_;
   const uint64_t next_trip = (begun_ + 1) << 24;  // what is behind everything of this trip
-  const bool limited = instructions_ >= limit_;
-  if (gives_ && (limited || back_edges_ >= look_ || back_edges_ > credit_ >> 1)) {
+  const bool limited = launch_.limit != 0 && instructions_ >= launch_.limit;
+  if (processor_ == launch_.giver &&
+      (limited || back_edges_ >= look_ || back_edges_ > credit_ >> 1)) {
     show_progress(record);
     give_credit();
   }
