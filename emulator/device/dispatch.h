@@ -11,7 +11,6 @@
 #include "emulator/device/matrix_thin.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
-#include "emulator/device/pad_lines.h"
 #include "emulator/device/program.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
@@ -60,10 +59,6 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
     case Kind::concat:
       return concat(task, first, count);
     case Kind::pad:
-#ifdef __CUDA__
-      if (task.node().flag != 0 && first % 8 == 0 && count % 8 == 0)
-        return pad_lines(task, first, count);
-#endif
       return pad(task, first, count);
     case Kind::gather:
       return gather(task, first, count);

@@ -330,7 +330,7 @@ TREK_UNIT_CALL void multiply_part_tensor(Task task, int64_t batch, uint32_t row,
 }
 
 // The tile of number `tile` of a node whose product is `tensor`.
-TREK_UNIT void multiply_tile_tensor(const Task& task, int64_t number) {
+TREK_UNIT_CALL void multiply_tile_tensor(Task task, int64_t number) {
   const Matrix& of = task.node().matrix;
   const tensor::Tile tile = tensor::tile_of(of, number);
   for (int64_t row = tile.first_row; row < tile.end_row; row += kPartRows)

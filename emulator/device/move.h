@@ -3,6 +3,7 @@
 #pragma once
 
 #include "emulator/device/index.h"
+#include "emulator/device/pad_lines.h"
 #include "emulator/device/shared.h"
 
 namespace trek::device {
@@ -103,7 +104,11 @@ TREK_UNIT void concat(const Task& task, int64_t first, int64_t count) {
 
 // The map's axes are the result's with the operand's strides; numbers are what was added before each axis,
 // then the operand's dimensions. Attribute: the value, as raw bits of the element.
-TREK_UNIT void pad(const Task& task, int64_t first, int64_t count) {
+TREK_UNIT_CALL void pad(Task task, int64_t first, int64_t count) {
+#ifdef __CUDA__
+  if (task.node().flag != 0 && first % 8 == 0 && count % 8 == 0)
+    return pad_lines(task, first, count);
+#endif
   const Node& node = task.node();
   const int64_t bytes = node.move.element_bytes;
   const Axis* axes = node.axis(node.move.map.first);

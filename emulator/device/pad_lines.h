@@ -43,7 +43,7 @@ TREK_TILE void take(const Padded& piece, const Pieces& from, uint32_t (&to)[4]) 
 
 // The elements [first, first + count) of the result, multiples of eight. The map's last axis is the result's
 // lines; Move::inner are the elements of a line of the operand.
-TREK_UNIT_CALL void pad_lines(Task task, int64_t first, int64_t count) {
+TREK_UNIT void pad_lines(const Task& task, int64_t first, int64_t count) {
   using namespace pad_detail;  // NOLINT(google-build-using-namespace)
   const Node& node = task.node();
   const Axis of_line = node.axis(node.move.map.first)[node.move.rank - 1];
