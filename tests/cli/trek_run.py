@@ -403,7 +403,7 @@ class Tuning(CommandLine):
         before = self.trek()
         self.assertFalse(self.path("tiles.json").exists())
         tuned = self.trek("--tune", "--json", "run.json", "--profile")
-        for part in ("f32 130x130x96  ; products.trek:7:", "f32 96x96x130", "the cost model's",
+        for part in ("f32 130x130x96, on 2 of 4 processors  ; products.trek:7:3\n", "f32 96x96x130", "the cost model's",
                      "Tiles of 2 products measured on", "kept in tiles.json", "times as long as the fastest",
                      "tiles: tuned, 2 of 2 products as measured"):
             self.assertIn(part, tuned.stdout)
@@ -434,7 +434,7 @@ class Tuning(CommandLine):
         self.assertIn("the engine ref has nothing to tune", said)
 
     def test_a_damaged_file_is_a_warning_and_stays(self):
-        for text, said in (("{ no", "tiles.json:1:3: is no JSON"), ("[]", "is no file of tiles")):
+        for text, said in (("{ no", "tiles.json:1:4: is no JSON"), ("[]", "is no file of tiles")):
             self.write("tiles.json", text)
             done = self.trek("--tune")
             self.assertIn(said, done.stderr)
