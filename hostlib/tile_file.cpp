@@ -67,7 +67,8 @@ constexpr std::pair<const char*, bool plan::MatrixShape::*> kTransposes[] = {
 using CountOfTiles = std::pair<Count, int64_t MatrixTiles::*>;
 constexpr CountOfTiles kTiles[] = {{{"rows", 1}, &MatrixTiles::rows},
                                    {{"columns", 1}, &MatrixTiles::columns},
-                                   {{"part_columns", 0}, &MatrixTiles::part_columns}};
+                                   {{"part_columns", 0}, &MatrixTiles::part_columns},
+                                   {{"split", 1}, &MatrixTiles::split}};
 
 Json json_of(const Entry& entry) {
   const Identity& of = entry.identity;
@@ -158,6 +159,7 @@ std::variant<Entry, std::string> entry_of(const Json& json) {
   of.product.operands = reader.dtype("operands");
   of.product.result = reader.dtype("result");
   for (const auto& [count, member] : kShape) of.product.shape.*member = reader.count(count);
+  of.product.shape.whole_k = of.product.shape.k;
   for (const auto& [name, member] : kTransposes) of.product.shape.*member = reader.flag(name);
   of.product.share = reader.count({"share", 1});
   for (const auto& [count, member] : kTiles) entry.tiles.*member = reader.count(count);

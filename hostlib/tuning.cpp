@@ -227,10 +227,10 @@ class CandidatesProgram {
 // ---- one product ---------------------------------------------------------------------------------
 
 // The candidates that are tried, as the cost model ranks them, and among them what would be taken anyway.
-void choose_candidates(const plan::Plan& plan, const plan::Node& node, size_t most,
+void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen, size_t most,
                        TunedProduct& product) {
-  const plan::ProductWork work = plan::product_work(plan, node);
-  const plan::MatrixTiles& before = plan.tilings[node.tiles];
+  const plan::ProductWork work = plan::work_of(plan, chosen);
+  const plan::MatrixTiles& before = plan.tilings[chosen.node.tiles];
   std::vector<TriedTiles>& tried = product.tried;
   for (const plan::MatrixTiles& tiles : plan::candidates(plan.device, work))
     tried.push_back({tiles, plan::estimate(plan.device, work, tiles), {}});
@@ -291,16 +291,17 @@ Status measure_candidates(const Wanted& wanted, Engine& engine, const TuneOption
   return Done{};
 }
 
-TunedProduct tune_product(const plan::Plan& plan, const plan::Node& node, Engine& engine,
+TunedProduct tune_product(const plan::Plan& plan, const plan::ChosenProduct& chosen, Engine& engine,
                           const TuneOptions& options) {
   TunedProduct product;
-  product.product = plan::product_key(plan, node);
-  choose_candidates(plan, node, options.candidates, product);
+  product.product = plan::product_key(plan, chosen.node);
+  choose_candidates(plan, chosen, options.candidates, product);
   if (product.tried.size() == 1) {
     product.failure = "there is one way to cut it";
     return product;
   }
-  const Status measured = measure_candidates(wanted_of(plan, node), engine, options, product);
+  const Status measured =
+      measure_candidates(wanted_of(plan, chosen.node), engine, options, product);
   if (!measured) product.failure = measured.error().detail;
   return product;
 }
@@ -325,24 +326,26 @@ isa::Result<Tuning> tune(const isa::Module& module, Engine& engine, const TuneOp
 
   Tuning tuning;
   tuning.device = **device;
-  // Of different products the nodes, in the order in which they first appear.
-  std::vector<std::pair<plan::ProductKey, std::vector<const plan::Node*>>> products;
+  // Of different products those that are alike, in the order in which they first appear.
+  using Alike = std::vector<const plan::ChosenProduct*>;
+  std::vector<Alike> products;
   std::map<plan::ProductKey, size_t> places;
-  for (const plan::Node& node : plan->nodes) {
-    if (node.tiling != plan::Tiling::matrix || node.tasks == 0) continue;
-    const plan::ProductKey key = plan::product_key(*plan, node);
+  for (const plan::ChosenProduct& chosen : plan->products) {
+    const plan::ProductKey key = plan::product_key(*plan, chosen.node);
+    const plan::MatrixShape& shape = key.shape;
+    if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) continue;
     const auto [place, is_new] = places.emplace(key, products.size());
-    if (is_new) products.push_back({key, {}});
-    products[place->second].second.push_back(&node);
+    if (is_new) products.emplace_back();
+    products[place->second].push_back(&chosen);
   }
-  for (const auto& [key, nodes] : products) {
-    TunedProduct product = tune_product(*plan, *nodes[0], engine, options);
+  for (const Alike& alike : products) {
+    TunedProduct product = tune_product(*plan, *alike[0], engine, options);
     if (is_stopped(options)) {
       tuning.left_out = products.size() - tuning.products.size();
       break;
     }
-    for (const plan::Node* node : nodes)
-      product.places.push_back({node->function, node->instruction});
+    for (const plan::ChosenProduct* chosen : alike)
+      product.places.push_back({chosen->node.function, chosen->node.instruction});
     tuning.products.push_back(std::move(product));
     told(tuning, tuning.products.back());
   }

@@ -632,12 +632,14 @@ void Describer::describe_matrix() {
   to.down = tiles.down;
   to.across = tiles.across;
   // Of a single line it does not matter how far the next would be.
-  to.a_row = shape.ta && shape.m != 1 ? 1 : shape.k;
+  to.a_row = shape.ta && shape.m != 1 ? 1 : shape.whole_k;
   to.a_k = shape.ta ? shape.m : 1;
-  to.b_column = shape.tb || shape.n == 1 ? shape.k : 1;
+  to.b_column = shape.tb || shape.n == 1 ? shape.whole_k : 1;
   to.b_k = shape.tb ? 1 : shape.n;
-  to.a_matrix = shape.m * shape.k;
-  to.b_matrix = shape.n * shape.k;
+  to.a_matrix = shape.m * shape.whole_k;
+  to.b_matrix = shape.n * shape.whole_k;
+  record_.begin_at(0, shape.first_k * to.a_k);
+  record_.begin_at(1, shape.first_k * to.b_k);
   const auto leading = [](const Shape& of) {
     return Shape(of.dims().first(static_cast<size_t>(of.rank() - 2)));
   };

@@ -97,6 +97,7 @@ void describe_tail(const Record& record, const Draft& draft, DType result, Matri
 
 std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& node,
                                    const Matrix& of) {
+  const plan::MatrixShape shape = plan::matrix_shape(node);
   std::vector<TensorMap> maps;
   for (const bool left : {true, false}) {
     const size_t operand = left ? 0 : 1;
@@ -104,17 +105,19 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     const int64_t lines = left ? of.m : of.n;
     const bool by_line = left ? of.a_k == 1 : of.b_k == 1;  // k are neighbours
     const int64_t inner = by_line ? of.k : lines;
+    const int64_t pitch = by_line ? shape.whole_k : lines;
     // The f32 product wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
     const bool is_f32 = type.dtype == DType::f32;
     const auto part = static_cast<uint32_t>(left || is_f32 ? plan::kPartRows : of.part_columns);
     const int64_t bytes = isa::byte_size(type.dtype);
-    if (inner * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
+    if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (is_f32 && of.k % 8 != 0) return {};
     TensorMap map;
-    map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset;
+    map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset +
+                 shape.first_k * (by_line ? 1 : lines) * bytes;
     map.dtype = type.dtype;
-    map.sizes = {inner, by_line ? lines : of.k, type.elements() / (lines * of.k)};
-    map.strides = {bytes * inner, bytes * lines * of.k};
+    map.sizes = {inner, by_line ? lines : of.k, type.elements() / (lines * shape.whole_k)};
+    map.strides = {bytes * pitch, bytes * lines * shape.whole_k};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
     map.box = {by_line || !is_f32 ? row : part, by_line ? part : row, 1};
     maps.push_back(map);

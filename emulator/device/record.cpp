@@ -114,6 +114,10 @@ uint32_t Record::part(Operand of, int64_t bytes, Map map) {
 uint32_t Record::part_of_operand(uint32_t entry, int64_t bytes, Map map) {
   return part(operands_[entry], bytes, map);
 }
+void Record::begin_at(uint32_t entry, int64_t elements) {
+  Operand& moved = operands_[entry];
+  moved.offset += elements * size_of(static_cast<DType>(moved.dtype));
+}
 uint32_t Record::part_of_result(uint32_t entry, int64_t bytes, Map map) {
   return part(results_[entry], bytes, map);
 }

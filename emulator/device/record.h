@@ -59,6 +59,8 @@ class Record {
   uint32_t part_of_operand(uint32_t entry, int64_t bytes, Map map);
   uint32_t part_of_result(uint32_t entry, int64_t bytes, Map map);
   void result(uint32_t index);
+  // Of an operand's entry: its first element is the one that was `elements` behind it.
+  void begin_at(uint32_t entry, int64_t elements);
   // Of an entry of the table of operands: its type; whether it is read at the result's own elements, or at
   // the columns of a result of `columns` of them.
   isa::DType operand_type(uint32_t entry) const {

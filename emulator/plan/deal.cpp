@@ -30,9 +30,11 @@ class Dealer {
   std::vector<uint32_t> first_;   // per node: the place of its first tile
 };
 
-// The last of the nodes whose results a node reads that has as many tasks, or kNone.
+// The last of the nodes whose results a node reads that has as many tasks, or kNone; also for one of several that
+// share the k of a product, which are to stand beside each other.
 uint32_t Dealer::leader(uint32_t index) const {
   uint32_t found = kNone;
+  if (plan_.nodes[index].depth.count != 0) return found;
   for (const Box& box : boxes(plan_.nodes[index])) {
     const uint32_t writer = writer_[box.buffer];
     if (box.write || writer == kNone) continue;

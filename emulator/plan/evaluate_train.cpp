@@ -67,7 +67,7 @@ void matmul(Work& work) {
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
       Accumulator<A> dot;
-      for (int64_t k = 0; k < shape.k; ++k) {
+      for (int64_t k = shape.first_k; k < shape.first_k + shape.k; ++k) {
         const int64_t at =
             matrix_element(a.shape, out, tile.batch, shape.ta ? k : m, shape.ta ? m : k);
         const int64_t bt =

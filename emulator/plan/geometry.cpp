@@ -92,7 +92,9 @@ MatrixShape matrix_shape(const Node& node) {
   shape.tb = flag(node, "tb");
   shape.m = out[out.rank() - 2];
   shape.n = out[out.rank() - 1];
-  shape.k = a[a.rank() - (shape.ta ? 2 : 1)];
+  shape.whole_k = a[a.rank() - (shape.ta ? 2 : 1)];
+  shape.first_k = node.depth.first;
+  shape.k = node.depth.count == 0 ? shape.whole_k : node.depth.count;
   for (int i = 0; i + 2 < out.rank(); ++i) shape.batches *= out[i];
   return shape;
 }

@@ -50,11 +50,14 @@ bool flag(const Node& node, std::string_view name);
 // The work for a logit of a loss, in elements of pointwise instructions.
 inline constexpr int64_t kWorkOfLogit = 16;
 
-// A matrix product: shapes without the batch, and how the batch of a result reads the operands.
+// A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k
+// [first_k, first_k + k) of the whole_k that its operands have.
 struct MatrixShape {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
+  int64_t first_k = 0;
+  int64_t whole_k = 0;
   int64_t batches = 1;
   bool ta = false;
   bool tb = false;

@@ -15,6 +15,7 @@
 #include "emulator/plan/product.h"
 #include "emulator/plan/share.h"
 #include "emulator/plan/split.h"
+#include "emulator/plan/split_products.h"
 #include "emulator/plan/tile.h"
 
 namespace trek::plan {
@@ -36,6 +37,8 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   lower(module, *flow, fusion, plan);
   plan.fusion = std::move(fusion.notes);
   split_long_reductions(plan);
+  find_levels(plan);
+  split_products(plan, options.tiles);
   find_levels(plan);
   place(plan);
   share(plan);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/plan/geometry.h"
+#include "emulator/plan/renumber.h"
 #include "emulator/plan/tiler.h"
 
 namespace trek::plan {
@@ -240,18 +241,7 @@ void LongReductions::run() {
       nodes_.push_back(std::move(node));
   }
   start.push_back(static_cast<uint32_t>(nodes_.size()));
-  plan_.nodes = std::move(nodes_);
-  for (size_t b = 0; b < buffers; ++b) {
-    Buffer& buffer = plan_.buffers[b];
-    if (buffer.kind != BufferKind::tensor_register) continue;
-    buffer.first = start[buffer.first];
-    buffer.last = start[buffer.last + 1] - 1;
-  }
-  for (Region& region : plan_.regions) {
-    region.first_node = start[region.first_node];
-    region.end_node = start[region.end_node];
-    if (region.decision != kNone) region.decision = start[region.decision];
-  }
+  renumber(plan_, std::move(nodes_), start, buffers);
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ std::string text(const ProductKey& key, const Device& device) {
   return text + (key.fast ? ", fast" : "");
 }
 
-std::optional<MatrixTiles> MeasuredTiles::find(const Plan& plan, const Node& node) const {
-  const MatrixShape shape = matrix_shape(node);
+std::optional<MatrixTiles> MeasuredTiles::find(const Plan& plan, const Node& node,
+                                               const ProductWork& work) const {
   const auto counted = [&](MatrixTiles tiles) {
-    count_tiles(tiles, shape);
+    count_tiles(tiles, work.shape);
     return tiles;
   };
   if (const auto set = by_instruction_.find(node.instruction); set != by_instruction_.end())
@@ -33,7 +33,7 @@ std::optional<MatrixTiles> MeasuredTiles::find(const Plan& plan, const Node& nod
   const auto known = by_product_.find(product_key(plan, node));
   if (known == by_product_.end()) return std::nullopt;
   const MatrixTiles tiles = counted(known->second);
-  const std::vector<MatrixTiles> all = candidates(plan.device, product_work(plan, node));
+  const std::vector<MatrixTiles> all = candidates(plan.device, work);
   if (std::find(all.begin(), all.end(), tiles) == all.end()) return std::nullopt;
   return tiles;
 }

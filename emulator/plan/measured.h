@@ -39,7 +39,8 @@ class MeasuredTiles {
   bool empty() const { return by_product_.empty() && by_instruction_.empty(); }
 
   // The candidate for a product that was measured, if there is one.
-  std::optional<MatrixTiles> find(const Plan& plan, const Node& node) const;
+  std::optional<MatrixTiles> find(const Plan& plan, const Node& node,
+                                  const ProductWork& work) const;
 
  private:
   std::map<ProductKey, MatrixTiles> by_product_;

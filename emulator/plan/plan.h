@@ -127,11 +127,18 @@ struct MicroStep {
   std::array<Input, 2> attributes;  // its numbers, in the order of the row; none: the default
 };
 
+// The k of a matrix product that a node sums: all of them where count is 0, else a part (split_products.h).
+struct Depth {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 // The tiles of a matrix product.
 struct MatrixTiles {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t part_columns = 0;  // of a product that is not ordered: see product.h
+  int64_t split = 1;         // nodes that its k is divided between
   // What follows from these: count_tiles().
   int64_t down = 0;
   int64_t across = 0;
@@ -161,9 +168,17 @@ struct Node {
   uint32_t level = 0;        // see share.h
   uint32_t share = 0;        // processors that its tiles are for
   uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
-  bool measured = false;     // its tiles are as measured.h has them, not as the cost model would
+  uint32_t product = kNone;  // and the product that it is of: Plan::products
+  Depth depth;               // and the k that it sums
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
+};
+
+// A matrix product that was given tiles: as one node, before its k was divided, with the share that they are for.
+struct ChosenProduct {
+  Node node;
+  int64_t most_split = 1;  // nodes that its k might have been divided between
+  bool measured = false;   // the tiles are as measured.h has them, not as the cost model would
 };
 
 // Bytes of the arena that a task reads or writes: rows of row_bytes, stride apart.
@@ -267,6 +282,7 @@ struct Plan {
   std::vector<Region> regions;  // [0] is the root; a parent precedes its children
   std::vector<Node> nodes;
   std::vector<MatrixTiles> tilings;
+  std::vector<ChosenProduct> products;
   std::vector<Task> tasks;  // in program order; a queue is its processor's tasks in this order
   std::vector<Box> boxes;
   std::vector<Wait> waits;

@@ -60,7 +60,9 @@ std::string node_text(const Plan& plan, const Node& node) {
   }
   if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
     text += fmt::format(" [{}]", name(product_of(plan, node)));
-  if (node.measured) text += " [tiles: tuned]";
+  if (node.depth.count != 0)
+    text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);
+  if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
   return text;
 }
 

@@ -21,24 +21,62 @@ std::string_view name(Product product) {
   return "?";
 }
 
-Product product_of(const Plan& plan, const Node& node) {
+namespace {
+
+constexpr int64_t kBlock = 64;
+constexpr int64_t kSegment = 64 * kBlock;  // of the dot order: isa/semantics/dot.h
+constexpr int64_t kMostSplit = 32;
+
+int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+// Of a product whose parts have at most so many k.
+Product product_of_depth(const Plan& plan, const Node& node, int64_t depth) {
   if (plan.device.packs_panels) return Product::ordered;
   const isa::DType type = node.operand_types[0].dtype;
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   const MatrixShape shape = matrix_shape(node);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
-  if ((half || type == isa::DType::f32) && shape.m <= kThinRows && shape.k <= kThinDepth)
+  if ((half || type == isa::DType::f32) && shape.m <= kThinRows && depth <= kThinDepth)
     return Product::thin;
   return plan.fast && half ? Product::tensor : Product::ordered;
+}
+
+}  // namespace
+
+Product product_of(const Plan& plan, const Node& node) {
+  return product_of_depth(plan, node, matrix_shape(node).k);
 }
 
 ProductWork product_work(const Plan& plan, const Node& node) {
   return {product_of(plan, node), node.operand_types[1].dtype, matrix_shape(node), node.share};
 }
 
-namespace {
+ProductWork whole_work(const Plan& plan, const Node& node) {
+  ProductWork work = product_work(plan, node);
+  if (work.shape.k <= kMostSplit * kSegment)
+    work.product = product_of_depth(plan, node, std::min(work.shape.k, kSegment));
+  const bool by_blocks = work.product == Product::tensor;
+  work.most_split = std::max<int64_t>(1, parts_of(work.shape.k, by_blocks ? kBlock : kSegment));
+  return work;
+}
 
-int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+// By blocks nodes have equal parts; by segments all but the first have one.
+std::vector<Depth> depths_of(const ProductWork& work, int64_t split) {
+  std::vector<Depth> depths;
+  const bool by_blocks = work.product == Product::tensor;
+  const int64_t unit = by_blocks ? kBlock : kSegment;
+  const int64_t units = parts_of(work.shape.k, unit);
+  for (int64_t i = 0; i < split; ++i) {
+    const auto begin = [&](int64_t part) {
+      return part == 0 ? 0 : by_blocks ? units * part / split : units - split + part;
+    };
+    const int64_t first = begin(i) * unit;
+    depths.push_back({first, std::min(begin(i + 1) * unit, work.shape.k) - first});
+  }
+  return depths;
+}
+
+namespace {
 
 int64_t most_tasks(const Device& device) {
   return int64_t{device.processors} * device.tasks_per_processor;
@@ -52,14 +90,46 @@ MatrixTiles tiles_of(const MatrixShape& shape, int64_t rows, int64_t columns) {
   return tiles;
 }
 
-double turns_of(const ProductWork& work, const MatrixTiles& tiles) {
-  return static_cast<double>(parts_of(tiles.count, work.share));
+// Adds the tiles for numbers of nodes that k may be divided between: all up to kFew, then some.
+void add_splits(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
+                const ProductWork& work) {
+  constexpr int64_t kFew = 8;
+  for (int64_t split = 1; split <= std::min(work.most_split, kMostSplit);
+       split += split < kFew ? 1 : kFew / 2) {
+    if (split > 1 && split * tiles.count > most_tasks(device)) break;
+    tiles.split = split;
+    found.push_back(tiles);
+  }
+}
+
+// The most k of a part.
+int64_t depth_of(const ProductWork& work, const MatrixTiles& tiles) {
+  return tiles.split == 1 ? work.shape.k : depths_of(work, tiles.split).front().count;
+}
+
+// Tasks of a processor, one after the other. Parts are dealt to all but the control processor.
+double turns_of(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  const int64_t share =
+      tiles.split == 1 ? work.share
+                       : std::clamp<int64_t>(work.share, 1, std::max(1, device.processors - 1));
+  return static_cast<double>(parts_of(tiles.count * tiles.split, share));
+}
+
+// What it takes to add the parts: a node more that waits, and its elements, of which a processor has 1024 under way.
+double join_of(const ProductWork& work, const MatrixTiles& tiles) {
+  if (tiles.split == 1) return 0;
+  const auto parts = static_cast<double>(tiles.split);
+  const auto elements = static_cast<double>(work.shape.m * work.shape.n * work.shape.batches);
+  const double rounds = std::ceil(elements / 1024 / static_cast<double>(work.share));
+  const double nodes = std::ceil((parts - 1) / 5);
+  return nodes * 5000 + rounds * (900 * nodes + 100 * parts);
 }
 
 // ---- ordered -------------------------------------------------------------------------------------
 
 // From a quarter to four times the device's own tile, as large as keep a node's tasks few.
-std::vector<MatrixTiles> ordered_candidates(const Device& device, const MatrixShape& shape) {
+std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
   std::vector<MatrixTiles> found;
   for (const auto& [rows, columns] :
        {std::pair{0.25, 0.5}, {0.5, 1.0}, {1.0, 1.0}, {2.0, 1.0}, {2.0, 2.0}}) {
@@ -73,21 +143,25 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const MatrixSh
       (wider ? tiles.columns : tiles.rows) *= 2;
       count_tiles(tiles, shape);
     }
-    found.push_back(tiles);
+    const auto same = [&](const MatrixTiles& other) {
+      return other.rows == tiles.rows && other.columns == tiles.columns;
+    };
+    if (std::ranges::none_of(found, same)) add_splits(found, tiles, device, work);
   }
   return found;
 }
 
-// A processor has 128 multipliers and eight warps. A small tile has 4 x 4 outputs a lane, and its lanes wait for
-// shared memory half of the time; warps that its outputs do not need take blocks of 64 k.
-double estimate_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
-  const auto blocks = static_cast<double>(parts_of(work.shape.k, 64));
+// A processor has 128 multipliers and eight warps. Two by two of the device's tiles keep all of these at work. In a
+// smaller one lanes wait for shared memory and for copies; warps that its outputs do not need take blocks of 64 k.
+double task_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  const auto blocks = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
-  const bool large = tiles.rows * tiles.columns >= 2 * device.matrix_rows * device.matrix_columns;
+  const bool large =
+      tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns;
   const double of_warp = large ? 2048 : 512;  // outputs
   const double jobs = blocks * std::ceil(outputs / of_warp);
-  const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2);  // cycles of a job
-  return turns_of(work, tiles) * (std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500);
+  const double issue = 64 * of_warp / 32 * (large ? 1.2 : 2.8);  // cycles of a job
+  return std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
 }
 
 // ---- ordered, in panels --------------------------------------------------------------------------
@@ -126,20 +200,24 @@ double estimate_panels(const ProductWork& work, const MatrixTiles& tiles) {
 // many parts as leave every processor about as much to do as single parts would: fewer tasks cost less, and
 // the copies of a task run on from part to part.
 //
-// What a processor with 2048 multipliers for 16 bits takes: what a step of 64 k takes for each width of a part,
-// the results of a part, and what begins and ends a task are guesses from an H200: the wide parts come near the
-// multipliers' rate, narrow ones wait for shared memory.
+// What a processor with 2048 multipliers for 16 bits takes: for each width of a part a step of 64 k, where both
+// operands have neighbouring k and where both have neighbouring lines, the results of a part, and what begins and
+// ends a task. These are from an H200: the wide parts come near the multipliers' rate, narrow ones wait for
+// shared memory and for copies.
 struct Width {
   int64_t columns;
-  double step;
+  double by_line;
+  double by_k;
 };
-constexpr std::array<Width, 4> kWidths = {Width{256, 1060}, {192, 820}, {128, 580}, {64, 360}};
+constexpr std::array<Width, 4> kWidths = {
+    Width{256, 1060, 1170}, {192, 820, 1100}, {128, 580, 1060}, {64, 380, 780}};
 constexpr double kResults = 6;      // of a column of a part
 constexpr double kTask = 3500;      // cycles
 constexpr double kMemory = 2400;    // bytes from device memory a cycle, all processors together
 constexpr int64_t kMostParts = 64;  // of a task, in each direction
 
-std::vector<MatrixTiles> tensor_candidates(const Device& device, const MatrixShape& shape) {
+std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
   for (const Width& width : kWidths) {
@@ -151,7 +229,7 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const MatrixSha
         tiles.part_columns = width.columns;
         const bool needless =
             (down > 1 && 2 * shape.m <= tiles.rows) || (across > 1 && 2 * shape.n <= tiles.columns);
-        if (!needless && tiles.count <= most) found.push_back(tiles);
+        if (!needless && tiles.count <= most) add_splits(found, tiles, device, work);
       }
   }
   // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
@@ -163,21 +241,27 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const MatrixSha
   return found;
 }
 
-double estimate_tensor(const ProductWork& work, const MatrixTiles& tiles) {
+// Lines of both operands that processors work on at a time: tasks are dealt row by row, part by part.
+double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
+  const int64_t parts = std::clamp<int64_t>(work.share / tiles.count, 1, tiles.split);
+  const int64_t columns = std::min(tiles.across, work.share);
+  const int64_t rows = std::min(tiles.down, parts_of(work.share, tiles.across));
+  return static_cast<double>(parts * (columns * tiles.part_columns + rows * kPartRows));
+}
+
+double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const auto* width = std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& each) {
     return each.columns == tiles.part_columns;
   });
-  const auto steps = static_cast<double>(parts_of(work.shape.k, 64));
+  const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
+  const double step = width->by_line + by_k * (width->by_k - width->by_line);
+  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
                                          parts_of(tiles.columns, tiles.part_columns));
-  // Lines of both operands that processors work on at a time: tasks are dealt row by row.
-  const int64_t columns = std::min(tiles.across, work.share);
-  const int64_t rows = std::min(tiles.down, parts_of(work.share, tiles.across));
-  const auto bytes = static_cast<double>(128 * (columns * tiles.part_columns + rows * kPartRows));
-  const double memory = bytes / kMemory;
-  const double part = steps * (std::max(width->step, memory) + memory / 8) +
+  const double memory = lines_of(work, tiles) * kBlock * 2 / kMemory;
+  const double part = steps * (std::max(step, memory) + memory / 8) +
                       kResults * static_cast<double>(tiles.part_columns);
-  return turns_of(work, tiles) * (parts * part + kTask);
+  return parts * part + kTask;
 }
 
 // ---- thin ----------------------------------------------------------------------------------------
@@ -192,8 +276,11 @@ MatrixTiles thin_tiles(const ProductWork& work) {
   const int64_t element = isa::byte_size(work.element);
   const int64_t step = shape.tb ? 4 : 16 / element;
   const bool small = shape.n * shape.k * element <= kThinWhole;
-  const int64_t wanted = small ? shape.n : parts_of(shape.n * shape.batches, work.share);
-  return tiles_of(shape, shape.m, std::max(2 * step, parts_of(wanted, step) * step));
+  const int64_t share = std::max<int64_t>(1, work.share / work.most_split);
+  const int64_t wanted = small ? shape.n : parts_of(shape.n * shape.batches, share);
+  MatrixTiles tiles = tiles_of(shape, shape.m, std::max(2 * step, parts_of(wanted, step) * step));
+  tiles.split = work.most_split;
+  return tiles;
 }
 
 }  // namespace
@@ -203,23 +290,19 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
     case Product::ordered:
       break;
     case Product::tensor:
-      return tensor_candidates(device, work.shape);
+      return tensor_candidates(device, work);
     case Product::thin:
       return {thin_tiles(work)};
   }
-  return device.packs_panels ? panel_candidates(work) : ordered_candidates(device, work.shape);
+  return device.packs_panels ? panel_candidates(work) : ordered_candidates(device, work);
 }
 
 double estimate(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
-  switch (work.product) {
-    case Product::ordered:
-      break;
-    case Product::tensor:
-      return estimate_tensor(work, tiles);
-    case Product::thin:
-      return 0;  // there is but one
-  }
-  return device.packs_panels ? estimate_panels(work, tiles) : estimate_ordered(device, work, tiles);
+  if (work.product == Product::thin) return 0;  // there is but one
+  if (device.packs_panels) return estimate_panels(work, tiles);
+  const double task = work.product == Product::tensor ? task_tensor(work, tiles)
+                                                      : task_ordered(device, work, tiles);
+  return turns_of(device, work, tiles) * task + join_of(work, tiles);
 }
 
 MatrixTiles choose(const Device& device, const ProductWork& work) {
@@ -234,15 +317,36 @@ MatrixTiles choose(const Device& device, const ProductWork& work) {
   return best;
 }
 
+void note_product(Plan& plan, Node& node, int64_t most_split) {
+  node.product = static_cast<uint32_t>(plan.products.size());
+  plan.products.push_back({node, most_split, false});
+}
+
+ProductWork work_of(const Plan& plan, const ChosenProduct& product) {
+  return product.most_split > 1 ? whole_work(plan, product.node) : product_work(plan, product.node);
+}
+
+void set_tiles(Plan& plan, Node& node, const MatrixTiles& tiles) {
+  node.tiles = static_cast<uint32_t>(plan.tilings.size());
+  plan.tilings.push_back(tiles);
+  plan.products[node.product].node.tiles = node.tiles;
+}
+
+bool set_measured(Plan& plan, Node& node, const ProductWork& work, const MeasuredTiles* measured) {
+  if (measured == nullptr) return false;
+  const std::optional<MatrixTiles> tiles = measured->find(plan, node, work);
+  if (!tiles) return false;
+  set_tiles(plan, node, *tiles);
+  plan.products[node.product].measured = true;
+  return true;
+}
+
 void choose_tiles(Plan& plan, const MeasuredTiles* measured) {
   for (Node& node : plan.nodes) {
-    if (node.tiling != Tiling::matrix) continue;
-    std::optional<MatrixTiles> tiles;
-    if (measured != nullptr) tiles = measured->find(plan, node);
-    node.measured = tiles.has_value();
-    if (!tiles) tiles = choose(plan.device, product_work(plan, node));
-    node.tiles = static_cast<uint32_t>(plan.tilings.size());
-    plan.tilings.push_back(*tiles);
+    if (node.tiling != Tiling::matrix || node.tiles != kNone) continue;
+    if (node.product == kNone) note_product(plan, node, 1);
+    const ProductWork work = product_work(plan, node);
+    if (!set_measured(plan, node, work, measured)) set_tiles(plan, node, choose(plan.device, work));
   }
 }
 

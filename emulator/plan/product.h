@@ -32,9 +32,15 @@ struct ProductWork {
   Product product = Product::ordered;
   isa::DType element{};  // of the right operand
   MatrixShape shape;
-  int64_t share = 1;  // processors that its tiles are for: Node::share
+  int64_t share = 1;       // processors that its tiles are for: Node::share
+  int64_t most_split = 1;  // nodes that may share its k
 };
 ProductWork product_work(const Plan& plan, const Node& node);
+// The same before it has been split, where its sums are f32: those may be of parts of k. Of at most kThinRows
+// rows it is thin, whatever its k.
+ProductWork whole_work(const Plan& plan, const Node& node);
+// The k of each of so many nodes.
+std::vector<Depth> depths_of(const ProductWork& work, int64_t split);
 
 // Never empty. Each is legal for the product on this device, in any share of its processors.
 std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& work);
@@ -43,8 +49,16 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
 // The first of the candidates with the least estimate.
 MatrixTiles choose(const Device& device, const ProductWork& work);
 
-// Chooses the tiles of all products: Plan::tilings, those that were measured first. After share(), before tile().
+// The steps of a choice: a product becomes one of Plan::products, which knows what it was chosen from, and gets its
+// tiles: those that were measured, where there are some (false: there are none), or others.
 class MeasuredTiles;
+void note_product(Plan& plan, Node& node, int64_t most_split);
+ProductWork work_of(const Plan& plan, const ChosenProduct& product);
+bool set_measured(Plan& plan, Node& node, const ProductWork& work, const MeasuredTiles* measured);
+void set_tiles(Plan& plan, Node& node, const MatrixTiles& tiles);
+
+// Chooses the tiles of all products that have none: Plan::tilings, those that were measured first. After share(), before
+// tile().
 void choose_tiles(Plan& plan, const MeasuredTiles* measured);
 
 }  // namespace trek::plan

@@ -24,6 +24,13 @@ constexpr double kMore = 17.0 / 16;
 
 double bytes_of(const isa::Type& type) { return static_cast<double>(type.bytes()); }
 
+// Of a node that sums a part of a product's k: how much of its operands it reads.
+double part_of(const Node& node) {
+  if (node.depth.count == 0) return 1;
+  const MatrixShape shape = matrix_shape(node);
+  return static_cast<double>(shape.k) / static_cast<double>(shape.whole_k);
+}
+
 // What a node has to do, in cycles of one processor.
 double work_of(const Plan& plan, const Node& node) {
   if (node.unit == Unit::control) return kTask;
@@ -36,7 +43,8 @@ double work_of(const Plan& plan, const Node& node) {
     bytes += given;
   } else {
     for (size_t i = 0; i < node.operands.size(); ++i)
-      if (node.operands[i].kind == Operand::Kind::view) bytes += bytes_of(node.operand_types[i]);
+      if (node.operands[i].kind == Operand::Kind::view)
+        bytes += bytes_of(node.operand_types[i]) * part_of(node);
   }
   double cycles = kTask + bytes / kBytes;
   if (!node.results.empty()) {
@@ -57,10 +65,14 @@ class Levels {
  public:
   explicit Levels(Plan& plan)
       : plan_(plan), written_(plan.buffers.size(), 0), read_(plan.buffers.size(), 0) {}
-  void find(bool placed);
-  void share();
+  void run(bool placed) {
+    find(placed);
+    if (!plan_.nodes.empty()) share();
+  }
 
  private:
+  void find(bool placed);
+  void share();
   void take_place(uint32_t buffer);
   template <typename F>
   void each_read(const Node& node, F&& f) const;
@@ -164,12 +176,8 @@ void Levels::find(bool placed) {
 
 }  // namespace
 
-void find_levels(Plan& plan) { Levels(plan).find(false); }
+void find_levels(Plan& plan) { Levels(plan).run(false); }
 
-void share(Plan& plan) {
-  Levels levels(plan);
-  levels.find(true);
-  if (!plan.nodes.empty()) levels.share();
-}
+void share(Plan& plan) { Levels(plan).run(true); }
 
 }  // namespace trek::plan

@@ -13,9 +13,10 @@
 
 namespace trek::plan {
 
-// Fills Node::level by the tensors alone, for place(), which keeps apart what can run at the same time.
+// Fills Node::level and Node::share by the tensors alone: for split_products(), and for place(), which keeps apart
+// what can run at the same time.
 void find_levels(Plan& plan);
-// Fills Node::level, now that a register may have to wait for what had its place, and Node::share.
+// The same now that a register may have to wait for what had its place.
 void share(Plan& plan);
 
 }  // namespace trek::plan

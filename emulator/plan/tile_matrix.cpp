@@ -28,12 +28,16 @@ void Tiler::matrix(Node& node) {
     const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
                                tile.columns, tile.rows, shape.n);
     start(node, i, 1);
-    matrix_operand(node.operands[0], node.operand_types[0], shape, tile.batch,
-                   shape.ta ? 0 : tile.row, shape.ta ? shape.k : tile.rows, shape.ta ? tile.row : 0,
-                   shape.ta ? tile.rows : shape.k);
-    matrix_operand(node.operands[1], node.operand_types[1], shape, tile.batch,
-                   shape.tb ? tile.column : 0, shape.tb ? tile.columns : shape.k,
-                   shape.tb ? 0 : tile.column, shape.tb ? shape.k : tile.columns);
+    const auto operand = [&](size_t which, bool by_k, int64_t line, int64_t lines) {
+      if (by_k)
+        matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch,
+                       shape.first_k, shape.k, line, lines);
+      else
+        matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch, line,
+                       lines, shape.first_k, shape.k);
+    };
+    operand(0, shape.ta, tile.row, tile.rows);
+    operand(1, !shape.tb, tile.column, tile.columns);
     if (node.own_operands > 2 && node.operands[2])
       add(node.operands[2], broadcast_part(node.operand_types[2], node.main_type.shape, part),
           false, false);

@@ -337,11 +337,10 @@ RunResult ResidentProgram::run(const RunOptions& options) {
 }
 
 void ResidentProgram::count_tiles() {
-  for (const plan::Node& node : main_.plan->nodes) {
-    if (node.unit != plan::Unit::matrix) continue;
-    ++counters_.tiles.products;
-    if (node.measured) ++counters_.tiles.measured;
-  }
+  const std::vector<plan::ChosenProduct>& products = main_.plan->products;
+  counters_.tiles.products = products.size();
+  counters_.tiles.measured = static_cast<uint64_t>(
+      std::ranges::count_if(products, [](const auto& product) { return product.measured; }));
 }
 
 void ResidentProgram::count_compiling() {

@@ -175,6 +175,7 @@ Json tuned_product_json(const Module& module, const Tuning& tuning, const TunedP
     tried.push_back({{"rows", each.tiles.rows},
                      {"columns", each.tiles.columns},
                      {"part_columns", each.tiles.part_columns},
+                     {"split", each.tiles.split},
                      {"tasks", each.tiles.count},
                      {"estimate", each.cycles},
                      {"seconds", estimate_json(each.seconds)}});

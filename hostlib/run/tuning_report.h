@@ -14,7 +14,7 @@ std::string product_text(const isa::Module& module, const Tuning& tuning,
 // All products in a line each, what was gained, and how well the cost model chooses. `file` is where tiles were kept.
 std::string tuning_text(const Tuning& tuning, const std::filesystem::path& file);
 
-// "128 x 256 in parts of 64".
+// "128 x 256 in parts of 64, k in 4".
 std::string tiles_text(const plan::MatrixTiles& tiles);
 
 // What the cost model's choices take ÷ what the fastest candidates take: the geometric mean, and the most.

@@ -24,10 +24,17 @@ plan::Device device(const std::string& name = "toaster", int processors = 4) {
 
 RememberedTiles tiles(int64_t m, int64_t rows = 64) {
   RememberedTiles tiles;
-  tiles.product = {DType::bf16, DType::f32, {m, 20, 30, 2, true, false}, true, 4};
+  plan::MatrixShape shape;
+  shape.m = m;
+  shape.n = 20;
+  shape.k = shape.whole_k = 30;
+  shape.batches = 2;
+  shape.ta = true;
+  tiles.product = {DType::bf16, DType::f32, shape, true, 4};
   tiles.tiles.rows = rows;
   tiles.tiles.columns = 32;
   tiles.tiles.part_columns = 16;
+  tiles.tiles.split = 3;
   tiles.seconds = 1.25e-6;
   return tiles;
 }

@@ -12,13 +12,16 @@ using isa::Module;
 
 namespace {
 
-// Two products of one kind, one of another, and two that stand beside each other.
+// Two products of one kind, one of another, two that stand beside each other, and one whose k may be divided.
 constexpr const char* kProducts = R"(.trek 1.0
 .state @a f32[200,96] = normal(0, 1, key=1)
 .state @b f32[96,200] = normal(0, 1, key=2)
 .state @c f32[200,200]
 .state @d f32[96,96]
 .state @e f32[96,96]
+.state @l f32[8,9000] = normal(0, 1, key=3)
+.state @r f32[9000,8] = normal(0, 1, key=4)
+.state @f f32[8,8]
 .func main() {
   loop $i = 0 until 1 {
     @c = matmul @a, @b
@@ -29,6 +32,7 @@ constexpr const char* kProducts = R"(.trek 1.0
   %bc = matmul @b, @c
   @d = matmul %bc, @a
   @e = matmul @a, @a, ta
+  @f = matmul @l, @r, tail=relu
 }
 )";
 
@@ -86,8 +90,8 @@ TEST_CASE("every different product is measured once, with the places where it st
       CHECK(product.tried[i - 1].cycles <= product.tried[i].cycles);
     places += product.places.size();
   }
-  CHECK(places == 5);
-  CHECK(tuning->products.size() < 5);
+  CHECK(places == 6);
+  CHECK(tuning->products.size() < 6);
 }
 
 TEST_CASE(
@@ -104,10 +108,9 @@ TEST_CASE(
   for (size_t i = 0; i < kMost; ++i) {
     auto tiles = std::make_shared<plan::MeasuredTiles>();
     uint64_t products = 0;
-    for (const plan::Node& node : plan->nodes) {
-      if (node.tiling != plan::Tiling::matrix) continue;
-      const auto all = plan::candidates(plan->device, plan::product_work(*plan, node));
-      tiles->set(plan::product_key(*plan, node), all[i % all.size()]);
+    for (const plan::ChosenProduct& chosen : plan->products) {
+      const auto all = plan::candidates(plan->device, plan::work_of(*plan, chosen));
+      tiles->set(plan::product_key(*plan, chosen.node), all[i % all.size()]);
       ++products;
     }
     LoadOptions options;
@@ -128,19 +131,18 @@ TEST_CASE("tiles that are no candidate of a product are as if there were none") 
   const isa::Result<plan::Plan> plan = plan::link(module, **device, {});
   REQUIRE(plan);
   plan::MeasuredTiles tiles;
-  for (const plan::Node& node : plan->nodes)
-    if (node.tiling == plan::Tiling::matrix) {
-      plan::MatrixTiles odd;
-      odd.rows = 7;
-      odd.columns = 1'000'003;
-      tiles.set(plan::product_key(*plan, node), odd);
-    }
+  for (const plan::ChosenProduct& chosen : plan->products) {
+    plan::MatrixTiles odd;
+    odd.rows = 7;
+    odd.columns = 1'000'003;
+    tiles.set(plan::product_key(*plan, chosen.node), odd);
+  }
   plan::LinkOptions options;
   options.tiles = &tiles;
   const isa::Result<plan::Plan> again = plan::link(module, **device, options);
   REQUIRE(again);
   CHECK(again->tilings == plan->tilings);
-  for (const plan::Node& node : again->nodes) CHECK_FALSE(node.measured);
+  for (const plan::ChosenProduct& chosen : again->products) CHECK_FALSE(chosen.measured);
 }
 
 TEST_CASE("a stop leaves what has been measured") {

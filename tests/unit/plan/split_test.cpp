@@ -1,9 +1,11 @@
 // Instructions that become several nodes, or many tasks where they were one: the reference's bits.
 #include <algorithm>
+#include <set>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "emulator/plan/product.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::plan::test {
@@ -59,6 +61,97 @@ TEST_CASE("a long reduction is cut at the rule's tiles, whatever stands before a
           CHECK(plan.tasks.size() > 3);
           expect_as_reference(module);
         }
+}
+
+TEST_CASE(
+    "a product of several segments is shared out, whatever its form and what stands behind it") {
+  struct Case {
+    const char* type;
+    int rows;
+    int k;
+    size_t nodes;
+    const char* more;  // attributes
+    const char* behind;
+  };
+  const std::vector<Case> cases = {
+      {"f32", 5, 9000, 3, "", ""},
+      {"f32", 5, 8192, 2, ", scale=0.5, bias=@c, tail=relu", "%z = mul %y, @d\n"},
+      {"bf16", 6, 9000, 3, ", bias=@c", ""},
+      {"f16", 5, 8200, 3, ", bias=@c, to=bf16", "%w = cast %y, to=f32\n%z = add %w, @d\n"},
+      {"f32", 2, 36864, 9, ", scale=$s", "%z = add %y, @d\n"},  // thin, added by two nodes
+  };
+  for (const Case& of : cases)
+    for (int form = 0; form < 4; ++form) {
+      const bool ta = (form & 1) != 0;
+      const bool tb = (form & 2) != 0;
+      const std::string text = fmt::format(
+          ".param $s f32 = 1.5\n"
+          ".state @a {0}[2,{1}] = normal(0, 1, key=1)\n"
+          ".state @b {0}[{2}] = normal(0, 1, key=2)\n"
+          ".state @c {0}[7] = normal(0, 1, key=3)\n"
+          ".state @d f32[2,{3},7] = normal(0, 1, key=4)\n"
+          ".state @r f32[2,{3},7] = 0\n"
+          ".func main() {{\n%y = matmul @a, @b{4}{5}{6}\n{7}@r = {8}\n}}\n",
+          of.type, ta ? fmt::format("{},{}", of.k, of.rows) : fmt::format("{},{}", of.rows, of.k),
+          tb ? fmt::format("7,{}", of.k) : fmt::format("{},7", of.k), of.rows, ta ? ", ta" : "",
+          tb ? ", tb" : "", of.more, of.behind,
+          std::string(of.behind).empty() ? "cast %y, to=f32" : "copy %z");
+      INFO(text);
+      const isa::Module module = assembled(text);
+      CHECK(nodes_of(checked(module, 20), isa::Opcode::Matmul) == of.nodes);
+      CHECK(nodes_of(checked(module, 1), isa::Opcode::Matmul) == (of.rows <= 4 ? of.nodes : 1));
+      expect_as_reference(module);
+    }
+}
+
+TEST_CASE("parts of a product have all k once, and bits by the dot order where they must") {
+  ProductWork work;
+  work.shape.m = work.shape.n = 768;
+  work.shape.k = work.shape.whole_k = 16392;
+  const auto starts = [&](int64_t split) {
+    std::vector<int64_t> found;
+    int64_t end = 0;
+    for (const Depth& depth : depths_of(work, split)) {
+      CHECK(depth.first == end);
+      end = depth.first + depth.count;
+      found.push_back(depth.first);
+    }
+    CHECK(end == work.shape.k);
+    return found;
+  };
+  CHECK(starts(1) == std::vector<int64_t>{0});
+  CHECK(starts(3) == std::vector<int64_t>{0, 12288, 16384});
+  CHECK(starts(5) == std::vector<int64_t>{0, 4096, 8192, 12288, 16384});
+  work.product = Product::tensor;
+  CHECK(starts(4) == std::vector<int64_t>{0, 4096, 8192, 12288});
+  CHECK(starts(3) == std::vector<int64_t>{0, 5440, 10944});
+}
+
+TEST_CASE(
+    "a fast product of few tiles and a large k is shared out on the device that has the units") {
+  const isa::Module module = assembled(R"(
+.state @a bf16[16384,768] = normal(0, 1, key=1)
+.state @b bf16[16384,768] = normal(0, 1, key=2)
+.output @x bf16[768,768]
+.func main() {
+  @x = matmul @a, @b, ta
+}
+)");
+  Device device = *find_device("h200");
+  device.copies_tensors = true;
+  const auto plan = link(module, device, {false, true, true});
+  REQUIRE(plan.ok());
+  CHECK(errors_of(*plan) == "");
+  CHECK(nodes_of(*plan, isa::Opcode::Matmul) > 4);
+  std::set<uint32_t> processors;
+  size_t tasks = 0;
+  for (const Task& task : plan->tasks) {
+    if (plan->nodes[task.node].depth.count == 0) continue;
+    processors.insert(task.processor);
+    ++tasks;
+  }
+  CHECK(tasks > 100);
+  CHECK(processors.size() == std::min<size_t>(tasks, 131));
 }
 
 TEST_CASE(

@@ -1,0 +1,251 @@
+#include "emulator/plan/split_products.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "emulator/plan/product.h"
+#include "emulator/plan/renumber.h"
+
+namespace trek::plan {
+namespace {
+
+using isa::DType;
+using isa::Opcode;
+using isa::Type;
+using From = MicroStep::From;
+using Input = MicroStep::Input;
+
+// What the programs of quick nodes have room for (emulator/device/quick.h).
+constexpr size_t kMostSteps = 12;
+constexpr size_t kMostTensors = 6;
+
+// A pointwise node that grows step by step: f32 until it ends.
+class Program {
+ public:
+  // At the place of `product`, of its results and its operands but for those that it multiplies.
+  explicit Program(const Node& product) : node_(product) {
+    node_.operands[0] = node_.operands[1] = {};
+    node_.own_operands = 0;
+    node_.attributes.clear();
+    node_.main_type = {};
+    node_.chain.clear();
+    node_.unit = Unit::vector;
+    node_.tiling = Tiling::elements;
+    node_.tiles = node_.product = kNone;
+    node_.opcode = Opcode::Copy;
+  }
+  Input operand(Operand from, const Type& type) {
+    node_.operands.push_back(from);
+    node_.operand_types.push_back(type);
+    return {From::operand, static_cast<uint32_t>(node_.operands.size() - 1)};
+  }
+  Input step(Opcode opcode, DType from, DType to, Input x, Input y = {}) {
+    MicroStep step;
+    step.opcode = opcode;
+    step.from = from;
+    step.to = to;
+    step.inputs[0] = x;
+    step.inputs[1] = y;
+    return append(step);
+  }
+  Input append(const MicroStep& step) {
+    node_.chain.push_back(step);
+    node_.opcode = step.opcode;
+    return {From::step, static_cast<uint32_t>(node_.chain.size() - 1)};
+  }
+  size_t steps() const { return node_.chain.size(); }
+  Node take() { return std::move(node_); }
+
+ private:
+  Node node_;
+};
+
+class Products {
+ public:
+  Products(Plan& plan, const MeasuredTiles* measured) : plan_(plan), measured_(measured) {}
+  void run();
+
+ private:
+  struct Sum {
+    Operand view;
+    Type type;
+  };
+  Type type_of(Operand scalar) const;
+  void finish(Program& program, const Node& product, Input sum) const;
+  size_t most_added(const Node& product) const;
+  Sum temporary(const Node& product, size_t number);
+  void part(const Node& product, Depth depth, const Sum& to);
+  static Input add(Program& program, const std::vector<Sum>& sums);
+  void split(const Node& product, size_t most);
+  void one(Node& node);
+
+  Plan& plan_;
+  const MeasuredTiles* measured_;
+  std::vector<Node> nodes_;
+};
+
+Type Products::type_of(Operand scalar) const {
+  switch (scalar.kind) {
+    case Operand::Kind::view:
+      return plan_.view(scalar.index).type;
+    case Operand::Kind::constant:
+      return Type::make_scalar(plan_.constants[scalar.index].dtype);
+    default:
+      return Type::make_scalar(DType::i64);
+  }
+}
+
+// Scale, bias and tail in f32, then the conversion, then the chain.
+void Products::finish(Program& program, const Node& product, Input sum) const {
+  constexpr DType kF32 = DType::f32;
+  if (const Attribute& scale = attribute(product, "scale"); scale.given) {
+    const Input by = program.operand(scale.items[0], type_of(scale.items[0]));
+    sum = program.step(Opcode::Mul, kF32, kF32, sum, by);
+  }
+  if (product.own_operands > 2 && product.operands[2]) {
+    Input bias{From::operand, 2};
+    const Type& type = product.operand_types[2];
+    if (type.dtype != kF32 && !type.scalar)
+      bias = program.step(Opcode::Cast, type.dtype, kF32, bias);
+    sum = program.step(Opcode::Add, kF32, kF32, sum, bias);
+  }
+  if (const Attribute& tail = attribute(product, "tail"); tail.given)
+    sum = program.step(static_cast<Opcode>(tail.items[0].index), kF32, kF32, sum);
+  if (product.main_type.dtype != kF32)
+    sum = program.step(Opcode::Cast, kF32, product.main_type.dtype, sum);
+  const auto before = static_cast<uint32_t>(program.steps());
+  for (MicroStep step : product.chain) {
+    for (auto* inputs : {&step.inputs[0], &step.inputs[1], &step.inputs[2], &step.attributes[0],
+                         &step.attributes[1]}) {
+      if (inputs->from == From::step) inputs->index += before;
+      if (inputs->from == From::main) *inputs = sum;
+    }
+    program.append(step);
+  }
+}
+
+// How many sums the node that finishes may add: at least two, or it may not be split.
+size_t Products::most_added(const Node& product) const {
+  if (plan_.device.packs_panels || product.unit != Unit::matrix) return 0;
+  const DType type = product.operand_types[0].dtype;
+  if (!isa::is_real(type) || type == DType::f64) return 0;
+  Program program(product);
+  finish(program, product, {From::main, 0});
+  const size_t steps = program.steps();
+  const Node end = program.take();
+  std::set<uint32_t> tensors;
+  for (const MicroStep& step : end.chain) {
+    if (isa::byte_size(step.from) > 4 || isa::byte_size(step.to) > 4) return 0;
+    for (const Input& input : step.inputs)
+      if (input.from == From::operand && !end.operand_types[input.index].scalar)
+        tensors.insert(input.index);
+  }
+  if (steps >= kMostSteps || tensors.size() >= kMostTensors) return 0;
+  return std::min(kMostSteps - steps + 1, kMostTensors - tensors.size());
+}
+
+// A tensor for the next node's sums; its last reader is to be said.
+Products::Sum Products::temporary(const Node& product, size_t number) {
+  Sum sum;
+  sum.type = Type::tensor(DType::f32, product.main_type.shape);
+  Buffer buffer;
+  buffer.kind = BufferKind::tensor_register;
+  buffer.name =
+      fmt::format("{}.part{}", plan_.buffers[plan_.view(product.results[0]).buffer].name, number);
+  buffer.bytes = sum.type.bytes();
+  buffer.first = buffer.last = static_cast<uint32_t>(nodes_.size());
+  plan_.views.push_back({static_cast<uint32_t>(plan_.buffers.size()), sum.type});
+  plan_.buffers.push_back(std::move(buffer));
+  sum.view = {Operand::Kind::view, static_cast<uint32_t>(plan_.views.size() - 1)};
+  return sum;
+}
+
+void Products::part(const Node& product, Depth depth, const Sum& to) {
+  Node node = product;
+  node.operands.resize(2);
+  node.operand_types.resize(2);
+  node.own_operands = 2;
+  for (const char* name : {"scale", "tail", "to"})
+    node.attributes[static_cast<size_t>(isa::info(node.opcode).attribute(name))] = {};
+  node.chain.clear();
+  node.main_type = to.type;
+  node.results = {to.view.index};
+  node.weight = 0;
+  node.depth = depth;
+  nodes_.push_back(std::move(node));
+}
+
+// All of them, in order.
+Input Products::add(Program& program, const std::vector<Sum>& sums) {
+  Input total = program.operand(sums[0].view, sums[0].type);
+  for (size_t i = 1; i < sums.size(); ++i)
+    total = program.step(Opcode::Add, DType::f32, DType::f32, total,
+                         program.operand(sums[i].view, sums[i].type));
+  return total;
+}
+
+void Products::split(const Node& product, size_t most) {
+  const int64_t split = plan_.tilings[product.tiles].split;
+  std::vector<Sum> sums;
+  for (const Depth& depth : depths_of(whole_work(plan_, product), split)) {
+    sums.push_back(temporary(product, sums.size()));
+    part(product, depth, sums.back());
+  }
+  const auto read_now = [&](const std::vector<Sum>& some) {
+    for (const Sum& sum : some)
+      plan_.buffers[plan_.view(sum.view.index).buffer].last = static_cast<uint32_t>(nodes_.size());
+  };
+  // More than the last node may add are added by others before it.
+  for (size_t number = sums.size(); sums.size() > most; ++number) {
+    const auto end =
+        sums.begin() + static_cast<ptrdiff_t>(std::min(kMostTensors, sums.size() - most + 1));
+    const std::vector<Sum> some(sums.begin(), end);
+    const Sum total = temporary(product, number);
+    Program program(product);
+    add(program, some);
+    read_now(some);
+    Node node = program.take();
+    node.results = {total.view.index};
+    node.weight = 0;
+    nodes_.push_back(std::move(node));
+    sums.erase(sums.begin(), end);
+    sums.insert(sums.begin(), total);
+  }
+  Program program(product);
+  finish(program, product, add(program, sums));
+  read_now(sums);
+  nodes_.push_back(program.take());
+}
+
+void Products::one(Node& node) {
+  const size_t most = node.tiling == Tiling::matrix ? most_added(node) : 0;
+  if (most >= 2) {
+    const ProductWork work = whole_work(plan_, node);
+    note_product(plan_, node, work.most_split);
+    if (!set_measured(plan_, node, work, measured_))
+      if (const MatrixTiles tiles = choose(plan_.device, work); tiles.split > 1)
+        set_tiles(plan_, node, tiles);
+    if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
+  }
+  nodes_.push_back(std::move(node));
+}
+
+void Products::run() {
+  std::vector<uint32_t> start;
+  const size_t buffers = plan_.buffers.size();
+  for (Node& node : plan_.nodes) {
+    start.push_back(static_cast<uint32_t>(nodes_.size()));
+    one(node);
+  }
+  start.push_back(static_cast<uint32_t>(nodes_.size()));
+  renumber(plan_, std::move(nodes_), start, buffers);
+}
+
+}  // namespace
+
+void split_products(Plan& plan, const MeasuredTiles* measured) { Products(plan, measured).run(); }
+
+}  // namespace trek::plan
