@@ -97,8 +97,9 @@ class EntryReader {
   std::string text(const char* name) {
     const Json* value = find(name);
     if (value == nullptr) return "";
-    if (!value->is_string()) return refuse(name, "is no text"), "";
-    return value->get<std::string>();
+    if (value->is_string()) return value->get<std::string>();
+    refuse(name, "is no text");
+    return "";
   }
   int64_t count(const Count& wanted) {
     const Json* value = find(wanted.name);
