@@ -69,17 +69,21 @@ llvm::Error error(const llvm::Twine& what) {
 }
 
 // To be raised when this folder makes other code of the same bitcode.
-constexpr const char* kRevision = "1";
+constexpr const char* kRevision = "2";
 
 // What the frame calls: see emulator/resident/resident.cu.
 constexpr const char* kExecuteNode = "trek_execute_node";
+constexpr const char* kKernel = "resident";
 
 std::string name_of(size_t function) { return "node_" + std::to_string(function); }
 
+const device::Node& node_of(const Request& request) {
+  return *reinterpret_cast<const device::Node*>(request.record.data());
+}
+
 // On a Hopper, products by maps must be in line in the kernel (device/matrix_tensor_90a.h).
 bool is_in_line(const Request& request, std::string_view level) {
-  return level == "sm_90a" &&
-         device::is_copied(*reinterpret_cast<const device::Node*>(request.record.data()));
+  return level == "sm_90a" && device::is_copied(node_of(request));
 }
 
 using Bitcode = llvm::SmallVector<char, 0>;
@@ -95,6 +99,7 @@ class Maker {
     auto units = Units::open(level_->units);
     if (!units) return units.takeError();
     units_ = std::move(*units);
+    units_->give_block_threads(device::kBlockThreads);
     return llvm::Error::success();
   }
   // The optimised module of one function.
@@ -141,10 +146,24 @@ void define_execute_node(llvm::Module& module, size_t functions) {
   execute.addFnAttr(llvm::Attribute::AlwaysInline);
 }
 
+// A block of the frame has kMostBlockThreads for the units, and some more. Now it has so many for them.
+void bound_threads(llvm::Module& module, uint32_t threads) {
+  const llvm::Function* kernel = module.getFunction(kKernel);
+  for (llvm::MDNode* note : module.getNamedMetadata("nvvm.annotations")->operands()) {
+    const auto* of = llvm::mdconst::dyn_extract_or_null<llvm::Function>(note->getOperand(0));
+    const auto* what = llvm::dyn_cast<llvm::MDString>(note->getOperand(1));
+    if (of != kernel || what->getString() != "maxntidx") continue;
+    const auto* all = llvm::mdconst::extract<llvm::ConstantInt>(note->getOperand(2));
+    note->replaceOperandWith(
+        2, llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(
+               all->getType(), all->getZExtValue() - device::kMostBlockThreads + threads)));
+  }
+}
+
 // The kernel is all that is called from outside; the shared memory is given by its launch.
 bool is_seen(const llvm::GlobalValue& value) {
   const llvm::StringRef name = value.getName();
-  return name == "resident" || name == "resident_copies_tensors" || name.starts_with("llvm.") ||
+  return name == kKernel || name == "resident_copies_tensors" || name.starts_with("llvm.") ||
          value.isDeclaration();
 }
 
@@ -266,6 +285,8 @@ class NvptxCompiler : public GpuCompiler {
           ->addFnAttr(is_in_line(requests[i], level.name) ? llvm::Attribute::AlwaysInline
                                                           : llvm::Attribute::NoInline);
     define_execute_node(module, requests.size());
+    define_block_threads(module, device::kBlockThreads);
+    bound_threads(module, device::kBlockThreads);
     llvm::internalizeModule(module, is_seen);
     auto machine = gpu_machine({level.name.data(), level.name.size()});
     if (!machine) return machine.takeError();

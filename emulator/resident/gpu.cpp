@@ -89,6 +89,11 @@ class Gpu : public Machine {
 // Of a kernel that is not there yet: bytes of a thread's stack that are kept free.
 constexpr uint64_t kStackGuess = 1024;
 
+// As many as it was compiled for.
+unsigned threads_of(const LoadedKernel& loaded) {
+  return static_cast<unsigned>(loaded.kernel.max_threads());
+}
+
 // A kernel of which a block, with all the shared memory that it needs, fits a multiprocessor.
 template <typename LoadModule>
 Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& context,
@@ -102,7 +107,7 @@ Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& c
   loaded->kernel = kernel.take();
   if (Status status = loaded->kernel.allow_shared_bytes(kSharedBytes); !status)
     return status.error();
-  auto blocks = loaded->kernel.resident_blocks(kThreads, kSharedBytes);
+  auto blocks = loaded->kernel.resident_blocks(threads_of(*loaded), kSharedBytes);
   if (!blocks) return blocks.error();
   if (*blocks >= 1) return std::shared_ptr<const LoadedKernel>(std::move(loaded));
   return driver::Error{
@@ -227,11 +232,11 @@ Status Gpu::start(const Launch& launch, std::shared_ptr<const MachineCode> code)
   if (Status status = context_.make_current(); !status) return status.error();
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
-  shape.block = {kThreads, 1, 1};
   shape.shared_bytes = kSharedBytes;
   shape.cooperative = true;  // all blocks at once, or not at all
   launched_ = true;
   const LoadedKernel& loaded = code == nullptr ? *kernel_ : static_cast<const LoadedKernel&>(*code);
+  shape.block = {threads_of(loaded), 1, 1};
   running_ = code;
   return loaded.kernel.launch(stream_, shape, launch);
 }
