@@ -94,8 +94,28 @@ inline constexpr bool kFull = true;
 // Threads that take part in units on the device, and the bytes they share there: four slots of the largest parts
 // of a product (matrix_ring_90a.h), and what stands beside them.
 inline constexpr uint32_t kBlockThreads = 256;
+inline constexpr uint32_t kMostBlockThreads = 768;  // of a kernel that is made for one program
 inline constexpr uint32_t kSharedBytes = 195 * 1024;
 inline constexpr uint32_t kMaxBlockThreads = 256;  // of a host's block too
+
+#ifdef __CUDA__
+#ifdef TREK_SPECIALISED
+// The JIT gives them: multiples of 32, as many as the registers of a program's code allow.
+extern "C" __attribute__((device, const)) uint32_t trek_block_threads();
+TREK_UNIT uint32_t block_threads() { return trek_block_threads(); }
+#else
+TREK_UNIT constexpr uint32_t block_threads() { return kBlockThreads; }
+#endif
+// The named barrier `number` of so many threads. That of all threads of units is 1: the other warps of the kernel do
+// not take part.
+TREK_UNIT void meet(uint32_t number, uint32_t threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+// Has the line of an address brought to the second-level cache.
+TREK_UNIT void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+#else
+inline void prefetch(const void* /*at*/) {}
+#endif
 
 struct Block {
   uint32_t thread = 0;
@@ -106,8 +126,7 @@ struct Block {
                 // at the first, and what the last one left
   uint32_t shared_bytes = 0;  // at least kSharedBytes
 #ifdef __CUDA__
-  // The named barrier 1, of kBlockThreads threads: the other warps of the kernel do not take part.
-  TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+  TREK_ON_DEVICE void sync() const { meet(1, block_threads()); }
 #else
   void (*barrier)(void*) = nullptr;  // of a block with more than one thread
   void* barrier_of = nullptr;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "emulator/device/block.h"
+#include "emulator/device/element.h"
 #include "isa/semantics/elements.h"
 
 namespace trek::device {
@@ -18,12 +19,16 @@ class Divisor {
   static constexpr float kLeast = 0x1p-80f;
   TREK_ON_DEVICE static bool is_good(float v) { return v >= 1.0f && v <= 0x1p20f; }
 
+  // Numbers whose reciprocal is exact, so that a product with it is the quotient.
+  TREK_ON_DEVICE static bool is_power(float v) { return is_good(v) && (bits_of(v) << 9) == 0; }
+
   TREK_ON_DEVICE explicit Divisor(float v) : value_(v), reciprocal_(1.0f / v) {}
   // x / v, where v is good, and x is +0 or, in size, from 2^-100 to 2^20.
   TREK_ON_DEVICE float divide(float x) const {
     const float q = closer(x, x * reciprocal_);
     return closer(x, q);
   }
+  TREK_ON_DEVICE float reciprocal() const { return reciprocal_; }
 
  private:
   TREK_ON_DEVICE float closer(float x, float q) const {

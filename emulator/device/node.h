@@ -192,6 +192,9 @@ inline constexpr uint32_t kNarrowSlots = 6;
 inline constexpr uint32_t kNarrowElements = 4;  // that a thread has at once
 inline constexpr uint32_t kWideSlots = 16;
 
+// Arrays from this size on are more than caches hold, so what counts is how many loads are on their way.
+inline constexpr int64_t kStreamed = 1 << 20;
+
 inline constexpr uint32_t kShortRow = 128;
 inline constexpr uint32_t kLongRow = 8 * 1024;
 

@@ -79,8 +79,6 @@ TREK_UNIT void give(const Task& task, uint32_t out, Aliased<Word>* word, int64_t
 }
 
 inline constexpr uint32_t kFour = 4;
-// Arrays from this size on are more than caches hold, so what counts is how many loads are on their way.
-inline constexpr int64_t kStreamed = 1 << 20;
 inline constexpr uint32_t kAhead = 4;  // fours of a thread, then
 
 // Has what a program reads of four elements in line brought to the second-level cache.
@@ -91,8 +89,7 @@ TREK_UNIT void prefetch_four(const Task& task, const Program& program, int64_t e
     if (l >= program.loads) continue;
     const Operand& from = node.operand(node.load(program.first_load + l)->operand);
     if (from.map.kind != Map::same) continue;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(
-        task.memory(from) + element * size_of(static_cast<DType>(from.dtype))));
+    prefetch(task.memory(from) + element * size_of(static_cast<DType>(from.dtype)));
   }
 }
 
@@ -117,9 +114,9 @@ TREK_UNIT void give_four(const Task& task, uint32_t out, Aliased<Word>* words, i
 
 // A multiple of four: said in a way that the compiler does not take for what it knew and forgot.
 TREK_UNIT int64_t said_multiple(int64_t element) {
-  int64_t fourth = element / kFour;
+  int64_t fourth = element >> 2;
   asm("" : "+l"(fourth));
-  return fourth * kFour;
+  return fourth << 2;
 }
 
 // A thread takes four neighbouring positions where they may be four elements in line, whose loads and stores then
@@ -133,38 +130,29 @@ TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& 
   const int64_t most = together(which);
   const bool in_line =
       program.narrow != 0 && (most == INT64_MAX || most % kFour == 0) && rows_of_fours(node, where);
-  const bool streamed = in_line && out != kToShared && node.result(out).elements >= kStreamed;
+  const bool streamed =
+      in_line && where.width == 0 && out != kToShared && node.result(out).elements >= kStreamed;
   uint32_t p = 0;
-  if (streamed) {
+  if (streamed && where.first % kFour == 0) {
     const uint32_t stride = kFour * task.threads();
-    for (; p + kAhead * stride <= count; p += kAhead * stride) {
-      int64_t elements[kAhead];
-      bool fours = true;
-      TREK_UNROLLED
-      for (uint32_t a = 0; a < kAhead; ++a) {
-        elements[a] = element_at(node, where, p + a * stride + kFour * task.thread());
-        fours = fours && elements[a] % kFour == 0;
-      }
-      if (!fours) break;
-      TREK_UNROLLED
-      for (uint32_t a = 0; a < kAhead; ++a) elements[a] = said_multiple(elements[a]);
+    const uint32_t turn = kAhead * stride;
+    const uint32_t own = kFour * task.thread();
+    for (; p + turn <= count; p += turn) {
+      const int64_t element = said_multiple(where.first + p + own);
       // Of the next turn: a program with branches asks for an element when it comes to it.
-      const uint32_t next = p + kAhead * stride;
-      if (next + kAhead * stride <= count) {
+      if (p + 2 * turn <= count) {
         TREK_UNROLLED
         for (uint32_t a = 0; a < kAhead; ++a)
-          prefetch_four(task, program,
-                        element_at(node, where, next + a * stride + kFour * task.thread()));
+          prefetch_four(task, program, element + turn + a * stride);
       }
       // Nothing is stored before all is loaded: what lies in between would be loaded again.
-      auto* own = words + p + kFour * task.thread();
       FourBits bits[kAhead];
       TREK_UNROLLED
       for (uint32_t a = 0; a < kAhead; ++a)
-        bits[a] = four_of<Word>(task, which, elements[a], own + a * stride);
+        bits[a] = four_of<Word>(task, which, element + a * stride, words + p + own + a * stride);
       TREK_UNROLLED
       for (uint32_t a = 0; a < kAhead; ++a)
-        give_four<Word>(task, out, own + a * stride, elements[a], bits[a]);
+        give_four<Word>(task, out, words + p + own + a * stride, element + a * stride, bits[a]);
     }
   }
   // Of a few, steps that take long are for as many threads as there are.

@@ -58,9 +58,9 @@ TREK_UNIT void run_quick_rows(const Block& block, const Node& node, int64_t firs
   const uint32_t warp = task.thread() / 32;
   const uint32_t lane = task.thread() % 32;
   TREK_ROLLED
-  for (int64_t row = first; row < first + count; row += rows::kTeam) {
+  for (int64_t row = first; row < first + count; row += rows::team()) {
     const int64_t left = first + count - row;
-    const uint32_t rows_here = left < rows::kTeam ? static_cast<uint32_t>(left) : rows::kTeam;
+    const uint32_t rows_here = left < rows::team() ? static_cast<uint32_t>(left) : rows::team();
     const int64_t begin = row * n;
     if (row != first) task.sync();
     each_element<false>(

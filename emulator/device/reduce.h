@@ -31,7 +31,7 @@ TREK_UNIT void join_rows(const Task& task, const Group& group) {
   const auto opcode = static_cast<Opcode>(task.node().opcode);
   const uint32_t lane = task.thread() % 32;
   TREK_ROLLED
-  for (uint32_t l = task.thread() / 32; l < group.lines; l += kTeam) {
+  for (uint32_t l = task.thread() / 32; l < group.lines; l += team()) {
     const float sum =
         join_shared(task, opcode, shared_at::kValues + 4 * l * group.n, lane, group.n);
     if (lane == 0) task.shared<float>(reduce_at::kFirst)[l] = sum;

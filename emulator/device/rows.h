@@ -37,7 +37,7 @@ struct Lanes {
         lane(task.thread() % width) {
     first = task.thread() % 32 - lane;
   }
-  TREK_ON_DEVICE uint32_t rows() const { return kBlockThreads / width; }  // at once, of the block
+  TREK_ON_DEVICE uint32_t rows() const { return block_threads() / width; }  // at once, of the block
   TREK_ON_DEVICE bool has(uint32_t i) const { return lane + 32 * i < n; }
 
   uint32_t n;
@@ -106,7 +106,7 @@ TREK_UNIT Soft soften(const Row& x, const Lanes& of) {
   soft.most = greatest(x, of);
 #pragma unroll
   for (uint32_t i = 0; i < kValues; ++i)
-    soft.e.x[i] = of.has(i) ? semantics::exp(x.x[i] - soft.most) : 0.0f;
+    soft.e.x[i] = of.has(i) ? semantics::exp_negative(x.x[i] - soft.most) : 0.0f;
   soft.sum = sum(soft.e, of);
   return soft;
 }
@@ -176,7 +176,8 @@ TREK_UNIT float sum_of_tile(const Task& task, uint32_t at, uint32_t n) {
 
 inline constexpr uint32_t kAtOnce = 8;  // elements that a lane asks for
 inline constexpr uint32_t kTile = semantics::kReductionTile;
-inline constexpr uint32_t kTeam = kBlockThreads / 32;  // warps
+inline constexpr uint32_t kTeam = kMostBlockThreads / 32;  // warps that a block may have
+TREK_UNIT uint32_t team() { return block_threads() / 32; }
 
 template <DType kType>
 TREK_UNIT float load_as(const std::byte* at) {
@@ -264,7 +265,7 @@ TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join)
     const uint32_t most = 1024 / tiles;
     const uint32_t lines = end - line < most ? static_cast<uint32_t>(end - line) : most;
     TREK_ROLLED
-    for (uint32_t p = warp; p < lines * tiles; p += kTeam) {
+    for (uint32_t p = warp; p < lines * tiles; p += team()) {
       const uint32_t l = tiles == 1 ? p : p / tiles;
       const uint32_t first = (p - l * tiles) * kTile;
       const std::byte* from = lying.line(node, line + l) + first * lying.pitch;
@@ -277,7 +278,7 @@ TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join)
     task.sync();
     if (tiles > 1) {
       TREK_ROLLED
-      for (uint32_t l = warp; l < lines; l += kTeam) {
+      for (uint32_t l = warp; l < lines; l += team()) {
         const float sum = fold(lane < tiles ? sums[l * tiles + lane] : 0.0f, lane, tiles, join);
         if (lane == 0) sums[l * tiles] = sum;
       }
@@ -331,9 +332,9 @@ TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
   TREK_ROLLED
   while (line < end) {
     const uint32_t lines = end - line < kLines ? static_cast<uint32_t>(end - line) : kLines;
-    const bool together = lines < kTeam;
+    const bool together = lines < team();
     TREK_ROLLED
-    for (uint32_t l = together ? 0 : warp; l < lines; l += together ? 1 : kTeam) {
+    for (uint32_t l = together ? 0 : warp; l < lines; l += together ? 1 : team()) {
       const std::byte* from = lying.line(node, line + l);
       Best best{0, ~0u};
       const auto look = [&](uint32_t i, float x) {
@@ -356,7 +357,7 @@ TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
       task.sync();
       if (task.thread() == 0) {
         TREK_ROLLED
-        for (uint32_t w = 1; w < kTeam; ++w) best.look(of_warps[w].key, of_warps[w].at);
+        for (uint32_t w = 1; w < team(); ++w) best.look(of_warps[w].key, of_warps[w].at);
         found[l] = best.at;
       }
       task.sync();

@@ -73,8 +73,8 @@ class Task {
   TREK_ON_DEVICE uint32_t thread() const {
     return static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x());
   }
-  TREK_ON_DEVICE uint32_t threads() const { return kBlockThreads; }
-  TREK_ON_DEVICE void sync() const { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+  TREK_ON_DEVICE uint32_t threads() const { return block_threads(); }
+  TREK_ON_DEVICE void sync() const { meet(1, block_threads()); }
   // The T at a byte offset of the shared memory.
   template <typename T>
   TREK_ON_DEVICE T* shared(uint32_t at) const {

@@ -215,12 +215,15 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   if constexpr (sizeof(C) == 4)
     if (static_cast<Rows>(task.node().lines.rows) != Rows::staged) {
       const Node& node = task.node();
-      auto* losses = reinterpret_cast<float*>(task.at(node.scratch));
+      const bool by_row = gives_rows(node);
+      auto* losses =
+          reinterpret_cast<float*>(by_row ? task.memory(node.result(0)) : task.at(node.scratch));
       const bool mean = static_cast<LossReduction>(node.flag) == LossReduction::mean;
       if (static_cast<Rows>(node.lines.rows) == Rows::by_warps)
         rows::cross_entropy(task, begin, rows, losses, wants_gradient(node), mean);
       else
         rows::long_cross_entropy(task, begin, rows, losses, wants_gradient(node), mean);
+      if (by_row) return;
       task.sync();
       return finish_loss<C>(task, begin, rows);
     }

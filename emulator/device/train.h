@@ -164,6 +164,15 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
         }
         TREK_UNROLLED
         for (int t = 0; t < kTurns; ++t) {
+          const int64_t next = i + (kTurns + t) * threads;
+          if (next >= end) continue;
+          prefetch(ws + next);
+          prefetch(gs + next);
+          if constexpr (kHasV) prefetch(vs + next);
+          if constexpr (kHasM) prefetch(ms + next);
+        }
+        TREK_UNROLLED
+        for (int t = 0; t < kTurns; ++t) {
           const int64_t at = i + t * threads;
           if (at >= end) continue;
           TREK_UNROLLED

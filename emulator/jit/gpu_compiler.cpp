@@ -69,17 +69,47 @@ llvm::Error error(const llvm::Twine& what) {
 }
 
 // To be raised when this folder makes other code of the same bitcode.
-constexpr const char* kRevision = "1";
+constexpr const char* kRevision = "2";
 
 // What the frame calls: see emulator/resident/resident.cu.
 constexpr const char* kExecuteNode = "trek_execute_node";
+constexpr const char* kKernel = "resident";
+
+constexpr uint32_t kWideBlockThreads = 512;
 
 std::string name_of(size_t function) { return "node_" + std::to_string(function); }
 
+const device::Node& node_of(const Request& request) {
+  return *reinterpret_cast<const device::Node*>(request.record.data());
+}
+
+// Whether a node's unit is the same for any number of threads: products share out a tile by kBlockThreads, sorting has
+// counts of each thread in shared memory.
+bool takes_any_block(const Request& request) {
+  const auto kind = static_cast<device::Kind>(node_of(request).kind);
+  return kind != device::Kind::matrix && kind != device::Kind::order &&
+         kind != device::Kind::permutation;
+}
+// Whether what counts of a node is how much of its data is on its way: more than caches hold.
+bool is_streamed(const Request& request) {
+  const device::Node& node = node_of(request);
+  for (uint32_t i = 0; i < node.all_operands; ++i)
+    if (node.operand(i).elements >= device::kStreamed) return true;
+  for (uint32_t i = 0; i < node.results; ++i)
+    if (node.result(i).elements >= device::kStreamed) return true;
+  return false;
+}
+// Threads for the units of a program's kernel. Where all of its units take more, and one of them waits for memory, as
+// many as have 96 registers each.
+uint32_t block_threads_of(std::span<const Request> requests) {
+  const bool is_wide =
+      std::ranges::all_of(requests, takes_any_block) && std::ranges::any_of(requests, is_streamed);
+  return is_wide ? kWideBlockThreads : device::kBlockThreads;
+}
+
 // On a Hopper, products by maps must be in line in the kernel (device/matrix_tensor_90a.h).
 bool is_in_line(const Request& request, std::string_view level) {
-  return level == "sm_90a" &&
-         device::is_copied(*reinterpret_cast<const device::Node*>(request.record.data()));
+  return level == "sm_90a" && device::is_copied(node_of(request));
 }
 
 using Bitcode = llvm::SmallVector<char, 0>;
@@ -87,7 +117,8 @@ using Bitcode = llvm::SmallVector<char, 0>;
 // What a thread compiles with.
 class Maker {
  public:
-  explicit Maker(const Level& level) : level_(&level) {}
+  Maker(const Level& level, uint32_t block_threads)
+      : level_(&level), block_threads_(block_threads) {}
   llvm::Error begin() {
     auto machine = gpu_machine({level_->name.data(), level_->name.size()});
     if (!machine) return machine.takeError();
@@ -95,6 +126,7 @@ class Maker {
     auto units = Units::open(level_->units);
     if (!units) return units.takeError();
     units_ = std::move(*units);
+    units_->give_block_threads(block_threads_);
     return llvm::Error::success();
   }
   // The optimised module of one function.
@@ -108,6 +140,7 @@ class Maker {
 
  private:
   const Level* level_;
+  uint32_t block_threads_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   std::unique_ptr<Units> units_;
 };
@@ -141,10 +174,24 @@ void define_execute_node(llvm::Module& module, size_t functions) {
   execute.addFnAttr(llvm::Attribute::AlwaysInline);
 }
 
+// A block of the frame has kMostBlockThreads for the units, and some more. Now it has so many for them.
+void bound_threads(llvm::Module& module, uint32_t threads) {
+  const llvm::Function* kernel = module.getFunction(kKernel);
+  for (llvm::MDNode* note : module.getNamedMetadata("nvvm.annotations")->operands()) {
+    const auto* of = llvm::mdconst::dyn_extract_or_null<llvm::Function>(note->getOperand(0));
+    const auto* what = llvm::dyn_cast<llvm::MDString>(note->getOperand(1));
+    if (of != kernel || what->getString() != "maxntidx") continue;
+    const auto* all = llvm::mdconst::extract<llvm::ConstantInt>(note->getOperand(2));
+    note->replaceOperandWith(
+        2, llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(
+               all->getType(), all->getZExtValue() - device::kMostBlockThreads + threads)));
+  }
+}
+
 // The kernel is all that is called from outside; the shared memory is given by its launch.
 bool is_seen(const llvm::GlobalValue& value) {
   const llvm::StringRef name = value.getName();
-  return name == "resident" || name == "resident_copies_tensors" || name.starts_with("llvm.") ||
+  return name == kKernel || name == "resident_copies_tensors" || name.starts_with("llvm.") ||
          value.isDeclaration();
 }
 
@@ -223,7 +270,7 @@ class NvptxCompiler : public GpuCompiler {
     std::mutex mutex;
     Refusal refusal;
     const auto work = [&] {
-      Maker maker(level);
+      Maker maker(level, block_threads_of(requests));
       std::string why = guarded([&] { return maker.begin(); });
       size_t i = 0;
       while (why.empty() && (i = next++) < requests.size())
@@ -266,6 +313,8 @@ class NvptxCompiler : public GpuCompiler {
           ->addFnAttr(is_in_line(requests[i], level.name) ? llvm::Attribute::AlwaysInline
                                                           : llvm::Attribute::NoInline);
     define_execute_node(module, requests.size());
+    define_block_threads(module, block_threads_of(requests));
+    bound_threads(module, block_threads_of(requests));
     llvm::internalizeModule(module, is_seen);
     auto machine = gpu_machine({level.name.data(), level.name.size()});
     if (!machine) return machine.takeError();

@@ -1,6 +1,7 @@
 // What is specialised: the module of one node. It is the same for every target that the JIT compiles for.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ class Units {
  public:
   static llvm::Expected<std::unique_ptr<Units>> open(llvm::StringRef bitcode);
 
+  // How many threads of a block execute units; of a device.
+  void give_block_threads(uint32_t threads);
+
   // Makes the function `name`, a TaskFunction: the unit of the node's kind, called with the descriptor as a
   // constant, with the node's programs, and all of it in one function from which the cases that do not arise
   // have gone. It has passed LLVM's verifier.
@@ -36,5 +40,8 @@ class Units {
   std::unique_ptr<llvm::Module> units_;
   std::vector<Made> made_;
 };
+
+// Has trek_block_threads() give so many, wherever it is called.
+void define_block_threads(llvm::Module& module, uint32_t threads);
 
 }  // namespace trek::jit

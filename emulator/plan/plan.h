@@ -41,8 +41,10 @@ struct Device {
   int64_t matrix_rows = 64;                    // a tile of a matrix product
   int64_t matrix_columns = 64;
   int64_t chunk = 1024;  // elements of a pointwise tile, or a few times as many
-  int tasks_per_processor =
-      8;  // tiles grow until a node has no more tasks than this times processors
+  // Tiles grow until a node has no more of them than this times processors: those of elements and lines, which take as
+  // long as their first load for nothing, and all others.
+  int tiles_per_processor = 2;
+  int tasks_per_processor = 8;
   int64_t memory_bytes = int64_t{1} << 40;
   bool packs_panels = false;    // a task of a product packs panels for itself, so tiles are large
   bool copies_tensors = false;  // has a copy engine for tensors, and products of 64 rows beside it

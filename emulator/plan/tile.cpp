@@ -120,7 +120,7 @@ int64_t Tiler::chunk(int64_t elements) const {
     return (size + device.chunk - 1) / device.chunk;
   };
   const int64_t wanted = std::clamp<int64_t>(chunks(device.processors), 1, kMostChunks);
-  const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
+  const int64_t most = int64_t{device.processors} * device.tiles_per_processor;
   return std::max(wanted, chunks(most)) * device.chunk;
 }
 

@@ -89,8 +89,9 @@ class Gpu : public Machine {
 
  private:
   const driver::CudaApi& api() const { return context_.api(); }
-  const driver::Kernel& kernel_of(const MachineCode* code) const {
-    return code == nullptr ? kernel_->kernel : static_cast<const LoadedKernel&>(*code).kernel;
+  // What a launch executes.
+  const LoadedKernel& kernel_of(const MachineCode* code) const {
+    return code == nullptr ? *kernel_ : static_cast<const LoadedKernel&>(*code);
   }
   driver::Context context_;
   driver::Stream stream_;
@@ -105,6 +106,11 @@ class Gpu : public Machine {
 // Of a kernel that is not there yet: bytes of a thread's stack that are kept free.
 constexpr uint64_t kStackGuess = 1024;
 
+// As many as it was compiled for.
+unsigned threads_of(const LoadedKernel& loaded) {
+  return static_cast<unsigned>(loaded.kernel.max_threads());
+}
+
 // A kernel of which a block, with all the shared memory that it needs, fits a multiprocessor.
 template <typename LoadModule>
 Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& context,
@@ -118,7 +124,7 @@ Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& c
   loaded->kernel = kernel.take();
   if (Status status = loaded->kernel.allow_shared_bytes(kSharedBytes); !status)
     return status.error();
-  auto blocks = loaded->kernel.resident_blocks(kThreads, kSharedBytes);
+  auto blocks = loaded->kernel.resident_blocks(threads_of(*loaded), kSharedBytes);
   if (!blocks) return blocks.error();
   if (*blocks >= 1) return std::shared_ptr<const LoadedKernel>(std::move(loaded));
   return driver::Error{
@@ -239,21 +245,22 @@ Result<std::shared_ptr<const MachineCode>> Gpu::load(std::shared_ptr<const Machi
   return std::shared_ptr<const MachineCode>(loaded.take());
 }
 
-driver::LaunchShape shape_of(const Launch& launch) {
+driver::LaunchShape shape_of(const Launch& launch, const LoadedKernel& loaded) {
   driver::LaunchShape shape;
   shape.grid = {launch.processors, 1, 1};
-  shape.block = {kThreads, 1, 1};
+  shape.block = {threads_of(loaded), 1, 1};
   shape.shared_bytes = kSharedBytes;
   return shape;
 }
 
 Status Gpu::start(const Launch& launch, std::shared_ptr<const MachineCode> code) const {
   if (Status status = context_.make_current(); !status) return status.error();
-  driver::LaunchShape shape = shape_of(launch);
+  const LoadedKernel& loaded = kernel_of(code.get());
+  driver::LaunchShape shape = shape_of(launch, loaded);
   shape.cooperative = true;  // all blocks at once, or not at all
   launched_ = true;
   running_ = code;
-  return kernel_of(code.get()).launch(stream_, shape, launch);
+  return loaded.kernel.launch(stream_, shape, launch);
 }
 
 // A graph whose kernels may be brought to the multiprocessors while the one before ends.
@@ -262,11 +269,11 @@ Result<std::shared_ptr<const Recording>> Gpu::record(
   if (Status status = context_.make_current(); !status) return status.error();
   auto recording = std::make_shared<RecordedGraph>();
   auto graph = driver::Graph::capture(context_, stream_, [&]() -> Status {
+    const LoadedKernel& loaded = kernel_of(code.get());
     for (const Launch& launch : launches) {
-      driver::LaunchShape shape = shape_of(launch);
+      driver::LaunchShape shape = shape_of(launch, loaded);
       shape.programmatic = copies_tensors_;  // sm_90
-      if (Status status = kernel_of(code.get()).launch(stream_, shape, launch); !status)
-        return status;
+      if (Status status = loaded.kernel.launch(stream_, shape, launch); !status) return status;
     }
     return driver::Done{};
   });

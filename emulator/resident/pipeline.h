@@ -4,7 +4,7 @@
 //               that waits for
 //   filler      one warp starts the copies of the task's record and of its node's descriptor into the slot
 //   waiter      one warp polls the counters of the slots in turn, so that nobody else does
-//   compute     eight warps execute the tasks that are ready, one after the other
+//   compute     eight warps or more execute the tasks that are ready, one after the other
 //   signaller   one warp raises the counters of what has been executed, so that the next task need not
 //               wait until the memory of the device has everything the last one wrote; during a product
 //               whose operands are copied it asks for the copies
@@ -24,9 +24,15 @@
 namespace trek::resident {
 
 inline constexpr uint32_t kSlots = 8;  // a power of two
-inline constexpr uint32_t kComputeThreads = 256;
-inline constexpr uint32_t kComputeWarps = kComputeThreads / 32;
-inline constexpr uint32_t kThreads = kComputeThreads + 4 * 32;
+inline constexpr uint32_t kMostComputeWarps = device::kMostBlockThreads / 32;
+inline constexpr uint32_t kOtherThreads = 4 * 32;
+// Of a kernel that is made for a program the JIT says how many (device::block_threads()); none may be compiled with fewer
+// in mind.
+#ifdef TREK_SPECIALISED
+inline constexpr uint32_t kThreads = device::kMostBlockThreads + kOtherThreads;
+#else
+inline constexpr uint32_t kThreads = device::kBlockThreads + kOtherThreads;
+#endif
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
@@ -66,7 +72,7 @@ struct Shared {
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
-  uint32_t place[kComputeWarps]
+  uint32_t place[kMostComputeWarps]
                 [2];   // of each compute warp: its task's number, and whether one trapped
   uint64_t decisions;  // told so far; processor 0
   alignas(128) Slot slot[kSlots];

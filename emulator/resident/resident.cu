@@ -238,7 +238,8 @@ TREK_RESIDENT uint32_t thread_number() {
   return thread;
 }
 TREK_RESIDENT Block block_of_units(const Shared& shared) {
-  return {thread_number(), kComputeThreads, device::memory_of_units, shared.launch.scratch_bytes};
+  return {thread_number(), device::block_threads(), device::memory_of_units,
+          shared.launch.scratch_bytes};
 }
 
 TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slot& slot) {
@@ -451,13 +452,14 @@ resident(const trek::resident::Launch parameters) {
   const Launch& launch = shared.launch;
   const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
   const uint32_t processor = __nvvm_read_ptx_sreg_ctaid_x();
+  const uint32_t computing = trek::device::block_threads();
   if (thread == 0) {
     shared.launch = parameters;
     for (uint32_t s = 0; s < kSlots; ++s) {
       barrier_init(&shared.named[s], kWarpArrivals);
       barrier_init(&shared.filled[s], 32 + kWarpArrivals);  // of each lane what it fetched
       barrier_init(&shared.ready[s], kWarpArrivals);
-      barrier_init(&shared.executed[s], kComputeWarps * kWarpArrivals);
+      barrier_init(&shared.executed[s], computing / 32 * kWarpArrivals);
       barrier_init(&shared.freed[s], kWarpArrivals);
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
@@ -470,13 +472,13 @@ resident(const trek::resident::Launch parameters) {
   __syncthreads();
   ProcessorState& state = launch.states[processor];
   const uint32_t lane = thread % 32;
-  if (thread < kComputeThreads) {
+  if (thread < computing) {
     compute();
-  } else if (thread < kComputeThreads + 32) {
+  } else if (thread < computing + 32) {
     Controller(launch, shared, processor, lane).run();
-  } else if (thread < kComputeThreads + 64) {
+  } else if (thread < computing + 64) {
     fill_all(shared, lane);
-  } else if (thread < kComputeThreads + 96) {
+  } else if (thread < computing + 96) {
     wait_for_all(launch, shared, state, lane);
   } else {
     signal_all(launch, shared, state, lane);

@@ -48,7 +48,7 @@ TREK_FN T gated(T x, Pair<T> u) {
   const SigmoidParts<T> s = sigmoid_parts(negative ? u.hi : -u.hi, negative ? u.lo : -u.lo);
   const T p_hi = negative ? s.p.hi : T(1);
   const T p_lo = negative ? s.p.lo : T(0);
-  const Pair<T> product = multiply(Pair<T>{x, T(0)}, Pair<T>{p_hi, p_lo});
+  const Pair<T> product = multiply(x, Pair<T>{p_hi, p_lo});
   const Pair<T> q = divide(product, s.one_plus);
   return scale(q.hi + q.lo, negative ? s.k : IntOf<T>{0});
 }
@@ -57,8 +57,7 @@ TREK_FN T gated(T x, Pair<T> u) {
 // silu(-inf) = -0.
 template <Float T>
 TREK_FN T silu(T x) {
-  const T clamped = x < exp_least<T>() ? exp_least<T>() : x;
-  const T moderate = clamped > saturates<T>() ? saturates<T>() : clamped;
+  const T moderate = at_most(at_least(x, exp_least<T>()), saturates<T>());
   const T value = gated(moderate, Pair<T>{moderate, T(0)});
   return x > saturates<T>() || x == T(0) ? x : value;
 }
@@ -71,42 +70,40 @@ struct NormalTail {
   Pair<T> density;
 };
 
-// x clamped to where gelu and its gradient have reached their limits.
+// The magnitude from which on gelu and its gradient have reached their limits.
 template <Float T>
-TREK_FN T clamp_normal(T x) {
-  const T most = constant<T>(16.0f, 39.5);
-  const T below = x > most ? most : x;
-  return below < -most ? -most : below;
+TREK_FN T normal_most() {
+  return constant<T>(16.0f, 39.5);
 }
 
+// Of a magnitude up to that.
 template <Float T>
 TREK_FN NormalTail<T> normal_tail(T x) {
-  const Pair<T> square = two_product(x, x);
-  const ExpParts<T> e = exp_parts(T(-0.5) * square.hi, T(-0.5) * square.lo);
+  const Pair<T> exponent = two_product(T(-0.5) * x, x);
+  const ExpParts<T> e = exp_parts_within(exponent.hi, exponent.lo);
   const Pair<T> density = exp_pair(e);
   const Pair<T> root_half = {constant<T>(0x1.6a09e6p-1f, 0x1.6a09e667f3bcdp-1),
                              constant<T>(0x1.9fcef4p-27f, -0x1.bdd3413b26456p-55)};
-  const Pair<T> z = multiply(Pair<T>{abs(x), T(0)}, root_half);
-  const Pair<T> tail = multiply(density, scaled_erfc(z));
-  return {e.k, {T(0.5) * tail.hi, T(0.5) * tail.lo}, density};
+  const Pair<T> z = multiply(x, root_half);
+  return {e.k, multiply(density, scaled_erfc(z, T(0.5))), density};
 }
 
 // x Phi(x), Phi the normal distribution function: x tail below 0, x - x tail above; x for a zero.
 // gelu(-inf) = -0.
 template <Float T>
 TREK_FN T gelu(T x) {
-  const T clamped = clamp_normal(x);
-  const NormalTail<T> n = normal_tail(clamped);
-  const T below = scale(fma(clamped, n.tail.hi, clamped * n.tail.lo), n.k);
-  const T above = fma(-clamped, scale(n.tail.hi + n.tail.lo, n.k), x);
-  return x < T(0) ? below : (x == T(0) ? x : above);
+  const T magnitude = at_most(abs(x), normal_most<T>());
+  const NormalTail<T> n = normal_tail(magnitude);
+  const bool negative = is_negative(x);
+  const T product = fma(magnitude, n.tail.hi, magnitude * n.tail.lo);
+  const T scaled = scale_down(negative ? product : n.tail.hi + n.tail.lo, n.k);
+  return negative ? -scaled : fma(-magnitude, scaled, x);
 }
 
 // x clamped to where gelu_tanh and its gradient have reached their limits.
 template <Float T>
 TREK_FN T clamp_gelu_tanh(T x) {
-  const T below = x > T(24) ? T(24) : x;
-  return below < T(-24) ? T(-24) : below;
+  return at_least(at_most(x, T(24)), T(-24));
 }
 
 // u = 2 sqrt(2/pi) (x + 0.044715 x^3) = x (A + B x^2) as a pair, A and B as pairs.
@@ -119,7 +116,7 @@ TREK_FN Pair<T> gelu_tanh_argument(T x) {
   const Pair<T> square = two_product(x, x);
   const Pair<T> bx = multiply(b, square);
   const Pair<T> sum = two_sum(a.hi, bx.hi);
-  return multiply(Pair<T>{x, T(0)}, Pair<T>{sum.hi, sum.lo + (a.lo + bx.lo)});
+  return multiply(x, Pair<T>{sum.hi, sum.lo + (a.lo + bx.lo)});
 }
 
 // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 = x sigmoid(u); x itself above 24 and for a
@@ -144,7 +141,7 @@ struct MishParts {
 template <Float T>
 TREK_FN MishParts<T> mish_parts(T x) {
   const bool negative = x < T(0);
-  const ExpParts<T> parts = exp_parts(-abs(x), T(0));
+  const ExpParts<T> parts = exp_parts_within(-abs(x), T(0));
   const Pair<T> p = exp_pair(parts);
   const Pair<T> e = {scale(p.hi, parts.k), scale(p.lo, parts.k)};
   const Pair<T> two_plus = fast_two_sum(T(2), e.hi);
@@ -167,10 +164,9 @@ TREK_FN MishParts<T> mish_parts(T x) {
 // mish(-inf) = -0.
 template <Float T>
 TREK_FN T mish(T x) {
-  const T clamped = x < exp_least<T>() ? exp_least<T>() : x;
-  const T moderate = clamped > saturates<T>() ? saturates<T>() : clamped;
+  const T moderate = at_most(at_least(x, exp_least<T>()), saturates<T>());
   const MishParts<T> m = mish_parts(moderate);
-  const Pair<T> q = divide(multiply(Pair<T>{moderate, T(0)}, m.n), m.d);
+  const Pair<T> q = divide(multiply(moderate, m.n), m.d);
   const T value = scale(q.hi + q.lo, m.k);
   return x > saturates<T>() || x == T(0) ? x : value;
 }
@@ -179,7 +175,7 @@ TREK_FN T mish(T x) {
 // softplus(-inf) = +0, softplus(inf) = inf.
 template <Float T>
 TREK_FN T softplus(T x) {
-  const Pair<T> l = log1p_unit(exp(-abs(x)));
+  const Pair<T> l = log1p_unit(exp_negative(-abs(x)));
   return (x > T(0) ? x : T(0)) + (l.hi + l.lo);
 }
 

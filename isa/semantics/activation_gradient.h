@@ -33,8 +33,8 @@ TREK_FN T elu_grad(T dy, T x, T alpha) {
 // f' = Phi(x) + x phi(x) = fma(x, phi, Phi).
 template <Float T>
 TREK_FN T gelu_grad(T dy, T x) {
-  const T clamped = clamp_normal(x);
-  const NormalTail<T> n = normal_tail(clamped);
+  const T clamped = at_least(at_most(x, normal_most<T>()), -normal_most<T>());
+  const NormalTail<T> n = normal_tail(abs(clamped));
   const T tail = scale(n.tail.hi + n.tail.lo, n.k);
   const T density = n.density.hi + n.density.lo;
   const T phi = scale(density * constant<T>(0x1.988454p-2f, 0x1.9884533d43651p-2), n.k);
@@ -73,8 +73,7 @@ TREK_FN T gelu_tanh_grad(T dy, T x) {
 // f' = s fma(x, c, 1), s = sigmoid(x), c = sigmoid(-x).
 template <Float T>
 TREK_FN T silu_grad(T dy, T x) {
-  const T below = x > -exp_least<T>() ? -exp_least<T>() : x;
-  const T clamped = below < exp_least<T>() ? exp_least<T>() : below;
+  const T clamped = at_least(at_most(x, -exp_least<T>()), exp_least<T>());
   const SigmoidBoth<T> s = sigmoid_both(Pair<T>{clamped, T(0)});
   return dy * (s.value * fma(clamped, s.complement, T(1)));
 }
@@ -83,8 +82,7 @@ TREK_FN T silu_grad(T dy, T x) {
 // below 0, g = 4 e (1 + e) / d^2; from 0 on, g = 4 e^2 (1 + e) / d^2.
 template <Float T>
 TREK_FN T mish_grad(T dy, T x) {
-  const T below = x > -exp_least<T>() ? -exp_least<T>() : x;
-  const T clamped = below < exp_least<T>() ? exp_least<T>() : below;
+  const T clamped = at_least(at_most(x, -exp_least<T>()), exp_least<T>());
   const MishParts<T> m = mish_parts(clamped);
   const T t = scale(m.n.hi / m.d.hi, m.k);
   const T e = m.e.hi;
@@ -131,10 +129,9 @@ TREK_FN T sigmoid_grad(T dy, T y) {
 template <Float T>
 TREK_FN T erf_grad(T dy, T x) {
   const T most = constant<T>(11.0f, 28.0);
-  const T magnitude = abs(x);
-  const T z = magnitude > most ? most : magnitude;
+  const T z = at_most(abs(x), most);
   const Pair<T> square = two_product(z, z);
-  const ExpParts<T> e = exp_parts(-square.hi, -square.lo);
+  const ExpParts<T> e = exp_parts_within(-square.hi, -square.lo);
   const Pair<T> slope = {constant<T>(0x1.20dd76p+0f, 0x1.20dd750429b6dp+0),
                          constant<T>(-0x1.f7ac92p-25f, 0x1.1ae3a914fed8p-56)};
   const Pair<T> product = multiply(exp_pair(e), slope);

@@ -28,12 +28,9 @@ TREK_FN T exp_most() {
   return constant<T>(100.0f, 720.0);
 }
 
-// e^(hi + lo), |lo| <= ulp(hi). hi is first brought into the range above; NaN stays NaN.
+// e^(x + lo), |lo| <= ulp(x), for x in the range above; NaN stays NaN.
 template <Float T>
-TREK_FN ExpParts<T> exp_parts(T hi, T lo) {
-  const T below = hi > exp_most<T>() ? exp_most<T>() : hi;
-  const T x = below < exp_least<T>() ? exp_least<T>() : below;
-
+TREK_FN ExpParts<T> exp_parts_within(T x, T lo) {
   // Adding 1.5 * 2^p leaves the nearest integer in the low bits of the sum.
   const T shift = constant<T>(0x1.8p23f, 0x1.8p52);
   const T shifted = fma(x, constant<T>(0x1.715476p+0f, 0x1.71547652b82fep+0), shift);
@@ -46,7 +43,8 @@ TREK_FN ExpParts<T> exp_parts(T hi, T lo) {
   const T ln2_lo = constant<T>(-0x1.05c61p-29f, 0x1.abc9e3b39803fp-56);
   const T first = fma(-k, ln2_hi, x);
   const T second = fma(-k, ln2_lo, lo);
-  const Pair<T> r = two_sum(first, second);
+  // first is 0, not below second, or a multiple of 2^-25 (f64: 2^-54), where second is below 2^-17 (2^-42).
+  const Pair<T> r = fast_two_sum(first, second);
 
   T q;
   if constexpr (sizeof(T) == 4) {
@@ -61,6 +59,12 @@ TREK_FN ExpParts<T> exp_parts(T hi, T lo) {
   // e^(r.hi + r.lo) = 1 + r.hi + (r.hi^2 Q + r.lo (1 + r.hi)).
   const T tail = fma(r.hi * r.hi, q, fma(r.lo, r.hi, r.lo));
   return {exponent, r.hi, tail};
+}
+
+// The same for any hi, which is first brought into that range.
+template <Float T>
+TREK_FN ExpParts<T> exp_parts(T hi, T lo) {
+  return exp_parts_within(at_least(at_most(hi, exp_most<T>()), exp_least<T>()), lo);
 }
 
 // 1 + r + tail, rounded once.
@@ -84,12 +88,19 @@ TREK_FN T exp(T x) {
   return scale(exp_sum(e), e.k);
 }
 
+// e^x for x <= 0.
+template <Float T>
+TREK_FN T exp_negative(T x) {
+  const ExpParts<T> e = exp_parts_within(at_least(x, exp_least<T>()), T(0));
+  return scale_down(exp_sum(e), e.k);
+}
+
 // e^x - 1 for x <= 0 as a pair, full relative precision near 0. An argument below -30 (f32), -60
 // (f64) counts as that bound, where the result as a number has long been -1.
 template <Float T>
 TREK_FN Pair<T> expm1_negative(T x) {
   const T least = constant<T>(-30.0f, -60.0);
-  const ExpParts<T> e = exp_parts(x < least ? least : x, T(0));
+  const ExpParts<T> e = exp_parts_within(at_least(x, least), T(0));
   const T power = power_of_two<T>(e.k);
   const Pair<T> p = exp_pair(e);
   const Pair<T> sum = two_sum(T(-1), power * p.hi);

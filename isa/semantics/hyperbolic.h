@@ -31,7 +31,7 @@ struct SigmoidParts {
 // For u = hi + lo <= 0.
 template <Float T>
 TREK_FN SigmoidParts<T> sigmoid_parts(T hi, T lo) {
-  const ExpParts<T> parts = exp_parts(hi, lo);
+  const ExpParts<T> parts = exp_parts_within(at_least(hi, exp_least<T>()), lo);
   const Pair<T> p = exp_pair(parts);
   const Pair<T> sum = fast_two_sum(T(1), scale(p.hi, parts.k));
   return {parts.k, p, {sum.hi, sum.lo + scale(p.lo, parts.k)}};

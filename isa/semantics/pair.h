@@ -14,7 +14,8 @@ struct Pair {
   T lo;
 };
 
-// a + b exactly, for |a| >= |b| or a = 0.
+// a + b exactly, for |a| >= |b| or a = 0, or wherever a is a multiple of b's last place (Jeannerod and Zimmermann,
+// FastTwoSum revisited, 2025).
 template <Float T>
 TREK_FN Pair<T> fast_two_sum(T a, T b) {
   const T sum = a + b;
@@ -43,11 +44,17 @@ TREK_FN Pair<T> multiply(Pair<T> a, Pair<T> b) {
   return {product.hi, fma(a.hi, b.lo, fma(a.lo, b.hi, product.lo))};
 }
 
-// n / d of pairs: the quotient of the leading parts and a correction from the exact remainder.
+template <Float T>
+TREK_FN Pair<T> multiply(T a, Pair<T> b) {
+  const Pair<T> product = two_product(a, b.hi);
+  return {product.hi, fma(a, b.lo, product.lo)};
+}
+
+// n / d of pairs, 2^-100 <= |d.hi| <= 2^100: the quotient of the leading parts and a correction from the exact remainder.
 // The sum of the two parts has a relative error of about 2^-2p.
 template <Float T>
 TREK_FN Pair<T> divide(Pair<T> n, Pair<T> d) {
-  const T inverse = T(1) / d.hi;
+  const T inverse = semantics::inverse(d.hi);
   const T quotient = n.hi * inverse;
   const T remainder = fma(-quotient, d.hi, n.hi);
   return {quotient, (remainder + fma(-quotient, d.lo, n.lo)) * inverse};

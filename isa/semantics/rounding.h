@@ -50,6 +50,9 @@ TREK_FN T trunc(T x) {
 // The larger number: a NaN wins (the first if both are), +0 is above -0, else the first of equals.
 template <Float T>
 TREK_FN T max(T a, T b) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) return __nvvm_fmax_nan_f(a, b);
+#endif
   // Equal numbers differ in bits only as +0 and -0; the conjunction of the bits is +0 then.
   const T equal = from_bits<T>(static_cast<UIntOf<T>>(to_bits(a) & to_bits(b)));
   const T larger = a > b ? a : b;
@@ -61,6 +64,9 @@ TREK_FN T max(T a, T b) {
 // The smaller number: a NaN wins (the first if both are), -0 is below +0, else the first of equals.
 template <Float T>
 TREK_FN T min(T a, T b) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) return __nvvm_fmin_nan_f(a, b);
+#endif
   const T equal = from_bits<T>(static_cast<UIntOf<T>>(to_bits(a) | to_bits(b)));
   const T smaller = a < b ? a : b;
   const T ordered = a == b ? equal : smaller;

@@ -125,8 +125,16 @@ TREK_FN T sqrt(T x) {
 
 template <Float T>
 TREK_FN T abs(T x) {
-  constexpr UIntOf<T> kSign = UIntOf<T>{1} << (8 * sizeof(T) - 1);
-  return from_bits<T>(static_cast<UIntOf<T>>(to_bits(x) & ~kSign));
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_fabsf(x);
+  } else {
+    return __builtin_fabs(x);
+  }
+}
+
+template <Float T>
+TREK_FN bool is_negative(T x) {  // by its sign, so -0 is
+  return static_cast<IntOf<T>>(to_bits(x)) < 0;
 }
 
 template <Float T>
@@ -140,6 +148,35 @@ template <Float T>
 TREK_FN T copy_sign(T x, T s) {
   constexpr UIntOf<T> kSign = UIntOf<T>{1} << (8 * sizeof(T) - 1);
   return from_bits<T>(static_cast<UIntOf<T>>((to_bits(x) & ~kSign) | (to_bits(s) & kSign)));
+}
+
+// The smaller and the larger of x and a bound that is a number; NaN stays. One instruction of a GPU, as of a CPU.
+template <Float T>
+TREK_FN T at_most(T x, T bound) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) return __nvvm_fmin_nan_f(x, bound);
+#endif
+  return x > bound ? bound : x;
+}
+template <Float T>
+TREK_FN T at_least(T x, T bound) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) return __nvvm_fmax_nan_f(x, bound);
+#endif
+  return x < bound ? bound : x;
+}
+
+// 1 / x, correctly rounded, for 2^-100 <= |x| <= 2^100; NaN stays. What a GPU divides with outside of its branch for
+// other numbers: an approximation within one unit in the last place, and a Newton step with an exact remainder.
+template <Float T>
+TREK_FN T inverse(T x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) {
+    const T near = __nvvm_rcp_approx_ftz_f(x);
+    return fma(near, fma(-x, near, T(1)), near);
+  }
+#endif
+  return T(1) / x;
 }
 
 // 2^k as a number of T; -kBias < k <= kBias. Any other k (from a NaN) gives some number.
@@ -159,6 +196,15 @@ TREK_FN T scale(T x, IntOf<T> k) {
   const U other = static_cast<U>(k) - half;
   return x * power_of_two<T>(static_cast<IntOf<T>>(half)) *
          power_of_two<T>(static_cast<IntOf<T>>(other));
+}
+
+// x * 2^k, rounded once if |x| is in [1/2, 2^60] or k is 0, and -1.4 kBias < k <= 0: the first product is exact.
+template <Float T>
+TREK_FN T scale_down(T x, IntOf<T> k) {
+  using U = UIntOf<T>;
+  constexpr U kAhead = Format<T>::kBias / 2 + 1;  // 64, 512
+  const T least = power_of_two<T>(-static_cast<IntOf<T>>(kAhead));
+  return x * power_of_two<T>(static_cast<IntOf<T>>(static_cast<U>(k) + kAhead)) * least;
 }
 
 // c0 + x (c1 + x (c2 + ...)), one fma per coefficient, the innermost first.

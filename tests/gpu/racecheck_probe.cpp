@@ -93,7 +93,7 @@ class Probe {
     if (!assembly.ok()) return false;
     plan::Device device;
     device.processors = 1;
-    device.tasks_per_processor = 1;
+    device.tiles_per_processor = device.tasks_per_processor = 1;
     const auto plan = plan::link(assembly.module, device, {});
     if (!plan || plan->nodes.size() != 1) return false;
     const device::Described described = device::describe(*plan, 0);

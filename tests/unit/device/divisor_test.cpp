@@ -49,6 +49,9 @@ TEST_CASE("and at the ends of mantissas and exponents") {
         }
   CHECK(same(0, 3, 7));
   CHECK_FALSE(std::signbit(Divisor(3.0f).divide(0)));
+  CHECK(Divisor::is_power(16384.0f));
+  CHECK_FALSE(Divisor::is_power(second));
+  CHECK(1.7f * Divisor(16384.0f).reciprocal() == 1.7f / 16384.0f);
   CHECK_FALSE(Divisor::is_good(std::nanf("")));
   CHECK_FALSE(Divisor::is_good(INFINITY));
 }

@@ -21,7 +21,7 @@ Device small_device(int processors) {
   device.matrix_rows = 4;
   device.matrix_columns = 8;
   device.chunk = 16;
-  device.tasks_per_processor = 64;
+  device.tiles_per_processor = device.tasks_per_processor = 64;
   return device;
 }
 
