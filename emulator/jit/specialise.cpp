@@ -133,7 +133,8 @@ llvm::Expected<std::unique_ptr<Units>> Units::open(llvm::StringRef bitcode) {
 
 llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());
-  const llvm::StringRef unit = unit_of(static_cast<Kind>(node.kind));
+  const auto kind = static_cast<Kind>(node.kind);
+  const llvm::StringRef unit = unit_of(kind);
   if (unit.empty()) return error("no unit for its kind");
   const auto [task, record] = emit_task(*units_, request, name, unit);
   made_.push_back({task, record});
@@ -141,6 +142,8 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   for (uint32_t which = 0; which < 4; ++which)
     for (llvm::Function* function : emit_program(*units_, node, which))
       programs.push_back(function);
+  for (uint32_t which = 0; kind == Kind::phases && which < device::kRowPrograms; ++which)
+    programs.push_back(emit_row_program(*units_, node, which));
   llvm::Error inlined = inline_calls(*task);
   for (llvm::Function* program : programs) program->deleteBody();  // the next node has its own
   if (inlined) return inlined;

@@ -75,12 +75,12 @@ void Work::write(uint32_t view, int64_t index, uint64_t bits) {
 
 uint64_t Work::source(int64_t index) {
   if (node.prologue.empty()) return operand(0, index);
-  return run(node.prologue, type(0).shape, index, 0, nullptr);
+  return run(node.prologue, type(0).shape, index, {}, nullptr);
 }
 
 void Work::give(size_t i, int64_t index, uint64_t bits) {
   if (i == 0 && !node.chain.empty())
-    bits = run(node.chain, result_type(0).shape, index, bits, nullptr);
+    bits = run(node.chain, result_type(0).shape, index, {bits, {}}, nullptr);
   write(node.results[i], index, bits);
 }
 
@@ -96,7 +96,7 @@ int64_t Work::integer(std::string_view name, size_t i) {
 }
 
 uint64_t Work::run(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-                   uint64_t main, Faulted* fault) {
+                   const Given& given, Faulted* fault) {
   std::array<uint64_t, 64> values{};
   for (size_t s = 0; s < program.size(); ++s) {
     const MicroStep& step = program[s];
@@ -104,7 +104,8 @@ uint64_t Work::run(const std::vector<MicroStep>& program, const isa::Shape& over
       const MicroStep::Input& in = step.inputs[i];
       if (in.from == From::none) return 0;
       if (in.from == From::step) return values[in.index];
-      if (in.from == From::main) return main;
+      if (in.from == From::main) return given.main;
+      if (in.from != From::operand) return given.phases[in.index];
       const isa::Type& of = type(in.index);
       const int64_t place =
           of.scalar || of.shape == over ? index : broadcast_index(over, of.shape, index);
@@ -143,7 +144,7 @@ Faulted evaluate_chain(Work& work) {
   const int64_t count = work.node.tiling == Tiling::elements ? work.task.count : type.elements();
   for (int64_t i = first; i < first + count; ++i) {
     Faulted fault;
-    const uint64_t bits = work.run(work.node.chain, type.shape, i, 0, &fault);
+    const uint64_t bits = work.run(work.node.chain, type.shape, i, {}, &fault);
     if (fault) return fault;
     work.write(work.node.results[0], i, bits);
   }
@@ -153,6 +154,7 @@ Faulted evaluate_chain(Work& work) {
 }  // namespace
 
 Faulted evaluate(Work& work) {
+  if (work.node.by_rows()) return evaluate_rows(work);
   if (!work.node.chain.empty() && work.node.main_type.dtype == DType::none)
     return evaluate_chain(work);
   switch (isa::info(work.node.opcode).family) {

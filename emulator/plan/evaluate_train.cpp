@@ -89,7 +89,7 @@ void matmul(Work& work) {
         step.opcode = static_cast<Opcode>(tail.items[0].index);
         step.from = step.to = type;
         step.inputs[0].from = MicroStep::From::main;
-        bits = work.run({step}, out, index, bits, nullptr);
+        bits = work.run({step}, out, index, {bits, {}}, nullptr);
       }
       work.give(0, index, cast_bits(type, work.node.main_type.dtype, bits));
     }

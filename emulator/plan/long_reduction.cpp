@@ -62,7 +62,8 @@ bool LongReductions::is_long(const Node& node) const {
     default:
       return false;
   }
-  if (node.unit != Unit::reduce || node.main_type.dtype == DType::none) return false;
+  if (node.unit != Unit::reduce || node.by_rows() || node.main_type.dtype == DType::none)
+    return false;
   const Type& main = node.operand_types[0];
   const Lines lines = lines_of(main.shape, axes_of(plan_, node));
   if (!lines.adjacent || lines.lines == 0 || lines.n < 2 * kTile || lines.n % kTile != 0)

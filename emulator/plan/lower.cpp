@@ -67,11 +67,8 @@ void Lowering::collect_uses() {
   source_.resize(flow_.values.size());
   for (const Group& group : groups_) {
     const Step& last = flow_.steps[group.step];
-    for (Name name : group.operands) use(name, group.step);
-    if (group.main != kNone)
-      for (const FlowAttribute& attribute : flow_.steps[group.main].attributes)
-        for (Name name : attribute.items) use(name, group.step);
-    for (Name name : last.results) {
+    for (Name name : names_read(flow_, group)) use(name, group.step);
+    for (Name name : group.results) {
       use(name, group.step);
       if (name.is(Kind::value)) begin_[name.index] = std::min(begin_[name.index], group.step);
       if (name.is(Kind::tensor) || flow_.values[name.index].variable)
@@ -258,6 +255,7 @@ void Lowering::make_node(const Group& group) {
   node.own_operands = group.own_operands;
   node.prologue = group.prologue;
   node.chain = group.chain;
+  node.phases = group.phases;
   for (Name name : group.operands) {
     node.operands.push_back(operand(name));
     node.operand_types.push_back(flow_.type_of(module_, name));
@@ -272,9 +270,11 @@ void Lowering::make_node(const Group& group) {
     }
     if (!main.results.empty()) node.main_type = flow_.type_of(module_, main.results[0]);
   }
-  for (Name name : last.results) node.results.push_back(view(name));
+  if (!group.phases.empty()) node.main_type = group.source;
+  for (Name name : group.results) node.results.push_back(view(name));
   // A scalar instruction, and what acts on one element, is the control processor's.
-  const bool scalar = !last.results.empty() && flow_.type_of(module_, last.results[0]).scalar;
+  const bool scalar =
+      !group.results.empty() && flow_.type_of(module_, group.results[0]).scalar;
   if (scalar && node.unit != Unit::control) {
     node.unit = Unit::control;
     node.tiling = Tiling::whole;
