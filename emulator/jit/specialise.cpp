@@ -139,12 +139,16 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto [task, record] = emit_task(*units_, request, name, unit);
   made_.push_back({task, record});
   std::vector<llvm::Function*> programs;
-  for (uint32_t which = 0; which < 4; ++which)
+  for (uint32_t which = 0; kind != Kind::phases && which < 4; ++which)
     for (llvm::Function* function : emit_program(*units_, node, which))
       programs.push_back(function);
-  for (uint32_t which = 0; kind == Kind::phases && which < device::kRowPrograms; ++which)
+  llvm::Error inlined = llvm::Error::success();
+  // A row's programs are called for each of a lane's elements, so they are folded before they are copied.
+  for (uint32_t which = 0; kind == Kind::phases && which < device::kRowPrograms; ++which) {
     programs.push_back(emit_row_program(*units_, node, which));
-  llvm::Error inlined = inline_calls(*task);
+    inlined = llvm::joinErrors(std::move(inlined), inline_calls(*programs.back()));
+  }
+  inlined = llvm::joinErrors(std::move(inlined), inline_calls(*task));
   for (llvm::Function* program : programs) program->deleteBody();  // the next node has its own
   if (inlined) return inlined;
   // Written for a target of clang's choice: who makes the code says for which processor.
