@@ -174,6 +174,7 @@ class Describer {
   void describe_stride(const plan::Lines& lines, const Draft& fetch);
   void describe_reduction();
   std::vector<uint32_t> held_operands() const;
+  bool is_column(size_t i) const;
   void describe_phase(const plan::Phase& from, Phase& to);
   void describe_phases();
   void describe_softmax();
@@ -564,6 +565,15 @@ std::vector<uint32_t> Describer::held_operands() const {
   return held;
 }
 
+// Whether an operand is a row that is the same for all rows.
+bool Describer::is_column(size_t i) const {
+  const Shape& shape = type(i).shape;
+  const Shape& rows = of_.main_type.shape;
+  return of_.operands[i].kind == plan::Operand::Kind::view && !type(i).scalar && shape.rank() > 0 &&
+         shape != rows && shape.elements() == rows[rows.rank() - 1] &&
+         shape[shape.rank() - 1] == rows[rows.rank() - 1];
+}
+
 void Describer::describe_phase(const plan::Phase& from, Phase& to) {
   const Shape& shape = of_.main_type.shape;
   to.kind = static_cast<uint8_t>(from.kind);
@@ -597,6 +607,13 @@ void Describer::describe_phases() {
     record_.hold_operand(operand, to.held++);
     to.operand[to.brought++] = static_cast<uint8_t>(
         record_.operand(of_.operands[operand], type(operand), {0, 0, Map::same}));
+  }
+  for (uint32_t i = 0; i < of_.operands.size(); ++i) {
+    if (!is_column(i) || to.columns == kMaxColumns || (to.columns + 1) * to.n > kColumnWords)
+      continue;
+    record_.hold_operand(i, kMaxHeld + to.columns);
+    to.column[to.columns++] =
+        static_cast<uint8_t>(record_.operand(of_.operands[i], type(i), {0, 0, Map::same}));
   }
   for (uint32_t p = 0; p < to.phases; ++p) {
     describe_phase(of_.phases[p], to.phase[p]);
@@ -886,9 +903,7 @@ bool needs_full(const Node& node) {
 
 Described Describer::run() {
   const bool is_chain = !of_.chain.empty() && main_type() == DType::none;
-  const Kind kind = is_chain         ? Kind::program
-                    : of_.by_rows() ? Kind::phases
-                                    : kind_of(of_.opcode);
+  const Kind kind = is_chain ? Kind::program : of_.by_rows() ? Kind::phases : kind_of(of_.opcode);
   node_.opcode = static_cast<uint16_t>(of_.opcode);
   node_.kind = static_cast<uint8_t>(kind);
   node_.tiling = static_cast<uint8_t>(of_.tiling);

@@ -119,9 +119,9 @@ struct Scalar {
 struct Source {
   enum Kind : uint8_t {
     none,
-    main,     // what the node's own instruction gave; of a row node's elements those of a held array
-    number,   // of a row node: what a phase gave for the row
-    slot,     // a value of this program
+    main,    // what the node's own instruction gave; of a row node's elements those of a held array
+    number,  // of a row node: what a phase gave for the row
+    slot,    // a value of this program
     operand,  // the element of an operand of the node, by its map
     scalar,   // a Scalar of the node
   };
@@ -238,10 +238,13 @@ struct Phase {
 };
 inline constexpr uint32_t kMaxPhases = 6;
 inline constexpr uint32_t kMaxHeld = 2;
+inline constexpr uint32_t kMaxColumns = 2;
+inline constexpr uint32_t kColumnWords = 14 * 1024;  // of all together
 
 // Rows of n elements, n from 2 to kLongRow, that go through phases and then, if `gives_elements`, through deliver[0] to
 // result 0. Elements that several programs read are held: those of operands, which are brought, then those that a phase
-// keeps.
+// keeps. What is the same for every row, an element a column (a scale, a shift), is brought once for a task. These are
+// the programs' main values, columns from number kMaxHeld on.
 struct Phases {
   int64_t rows;
   uint32_t n;
@@ -250,7 +253,9 @@ struct Phases {
   uint8_t held;
   uint8_t gives_elements;
   uint8_t operand[kMaxHeld];  // that are brought
-  uint8_t unused[6];
+  uint8_t columns;
+  uint8_t column[kMaxColumns];  // operands
+  uint8_t unused[3];
   Phase phase[kMaxPhases];
 };
 

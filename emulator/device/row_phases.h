@@ -11,12 +11,12 @@
 #include "emulator/device/reduce.h"
 
 #ifdef TREK_SPECIALISED
-#define TREK_ROW_PROGRAM(N)                                                                       \
-  TREK_ON_DEVICE uint32_t trek_row_program_##N(                                                   \
-      std::byte* arena, const uint32_t* addresses, const uint64_t* scalars, const uint32_t* held, \
+#define TREK_ROW_PROGRAM(N)                                                                        \
+  TREK_ON_DEVICE uint32_t trek_row_program_##N(                                                    \
+      std::byte* arena, const uint32_t* addresses, const uint64_t* scalars, const uint32_t* mains, \
       const uint32_t* numbers, int64_t first, int64_t ahead);
-// Program N of a row node (row_program()) at element first + ahead, of whose row `first` is an element: the held
-// elements, and the numbers of the row. The main value of a tail is held[0].
+// Program N of a row node (row_program()) at element first + ahead, of whose row `first` is an element: the main values,
+// and the numbers of the row.
 extern "C" {
 TREK_ROW_PROGRAM(0)
 TREK_ROW_PROGRAM(1)
@@ -53,12 +53,13 @@ TREK_UNIT float finished(const Phase& phase, uint32_t n, float value) {
 #ifdef TREK_SPECIALISED
 
 TREK_UNIT uint32_t value_of(const Task& task, uint32_t which, int64_t first, int64_t ahead,
-                            const uint32_t* held, const uint32_t* numbers) {
+                            const uint32_t* mains, const uint32_t* numbers) {
   static_assert(kRowPrograms == 13);
   const Context& in = task.context();
-#define TREK_CASE(N) \
-  case N:            \
-    return trek_row_program_##N(in.arena, in.addresses, task.scalars(), held, numbers, first, ahead);
+#define TREK_CASE(N)                                                                           \
+  case N:                                                                                      \
+    return trek_row_program_##N(in.arena, in.addresses, task.scalars(), mains, numbers, first, \
+                                ahead);
   switch (which) {
     TREK_CASE(0)
     TREK_CASE(1)
@@ -73,7 +74,7 @@ TREK_UNIT uint32_t value_of(const Task& task, uint32_t which, int64_t first, int
     TREK_CASE(10)
     TREK_CASE(11)
     default:
-      return trek_row_program_12(in.arena, in.addresses, task.scalars(), held, numbers, first,
+      return trek_row_program_12(in.arena, in.addresses, task.scalars(), mains, numbers, first,
                                  ahead);
   }
 #undef TREK_CASE
@@ -99,6 +100,52 @@ TREK_UNIT void each_phase(const Phases& of, F f) {
 
 #endif
 
+inline constexpr uint32_t kMains = kMaxHeld + kMaxColumns;
+inline constexpr uint32_t kRows = 256;  // of a group, at most
+// In shared memory: two arrays for what is held, of this group or of the next; the terms of a reduction; columns; the
+// results of tiles, the numbers of each phase.
+inline constexpr uint32_t kHeld = shared_at::kValues;
+inline constexpr uint32_t kArray = 4 * kLongRow;
+inline constexpr uint32_t kTerms = shared_at::kWork;
+inline constexpr uint32_t kColumns = kTerms + kArray;
+inline constexpr uint32_t kSums = kColumns + 4 * kColumnWords;
+inline constexpr uint32_t kNumbers = kSums + 4 * kRows;
+static_assert(kMaxHeld * kArray <= kValuesBytes);
+static_assert(kNumbers + 4 * kMaxPhases * kRows <= kSharedBytes);
+static_assert(kRowSlots * kNarrowElements * 4 * kMaxBlockThreads <= kSlotBytes);
+
+TREK_UNIT Aliased<uint32_t>* words_at(const Task& task, uint32_t at) {
+  return task.shared<Aliased<uint32_t>>(at);
+}
+TREK_UNIT uint32_t column_at(const Phases& of, uint32_t column) {
+  return kColumns + 4 * column * of.n;
+}
+
+// Brings elements in line to shared memory, in the narrow form; floats in fours are on their way at the end.
+TREK_UNIT_CALL void bring_line(Task task, const Operand& from, int64_t first, uint32_t count,
+                               uint32_t at) {
+  const auto type = static_cast<DType>(from.dtype);
+  const std::byte* memory = task.memory(from) + first * size_of(type);
+#ifdef __CUDA__
+  if (size_of(type) == 4 && count % 4 == 0 && (first * 4 + from.offset) % 16 == 0) {
+    TREK_ROLLED
+    for (uint32_t p = 4 * task.thread(); p < count; p += 4 * task.threads())
+      copy_ahead<16>(shared_address(task.shared<std::byte>(at + 4 * p)), memory + 4 * p);
+    return;
+  }
+#endif
+  auto* to = words_at(task, at);
+  for (uint32_t p = task.thread(); p < count; p += task.threads()) to[p] = load32(memory, type, p);
+}
+TREK_UNIT void bring_columns(const Task& task) {
+  const Phases& of = task.node().phases;
+  TREK_UNROLLED
+  for (uint32_t c = 0; c < kMaxColumns; ++c)
+    if (c < of.columns)
+      bring_line(task, task.node().operand(of.column[c]), 0, of.n, column_at(of, c));
+  commit_copies();
+}
+
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
 
 // ---- in registers --------------------------------------------------------------------------------
@@ -118,19 +165,31 @@ TREK_TILE Tile bring(const Task& task, const Part& part, uint32_t array, int64_t
   Tile tile;
   TREK_UNROLLED
   for (uint32_t i = 0; i < rows::kOfTile; ++i)
-    tile.x[i] = part.has(i) ? as_float(load32(task.memory(from), static_cast<DType>(from.dtype),
-                                              first + 32 * i))
-                            : 0.0f;
+    tile.x[i] =
+        part.has(i)
+            ? as_float(load32(task.memory(from), static_cast<DType>(from.dtype), first + 32 * i))
+            : 0.0f;
   return tile;
 }
 
-// Element `i` of a lane by an elements' program or the last one.
-TREK_TILE uint32_t element(const Task& task, const Part& part, const Row& row, uint32_t which,
-                           int64_t begin, uint32_t i) {
-  uint32_t held[kMaxHeld];
+// What an elements' program, or the last one, gives for a tile of row `number`.
+TREK_TILE Tile make_elements(const Task& task, const Part& part, const Row& row, uint32_t which,
+                             int64_t number) {
+  const Phases& of = task.node().phases;
+  Tile made{};
   TREK_UNROLLED
-  for (uint32_t h = 0; h < kMaxHeld; ++h) held[h] = bits_of(row.held[h].x[i]);
-  return value_of(task, which, begin, part.first + part.lane + 32 * i, held, row.numbers);
+  for (uint32_t i = 0; i < rows::kOfTile; ++i) {
+    if (!part.has(i)) continue;
+    const uint32_t k = part.first + part.lane + 32 * i;
+    uint32_t mains[kMains];
+    TREK_UNROLLED
+    for (uint32_t h = 0; h < kMaxHeld; ++h) mains[h] = bits_of(row.held[h].x[i]);
+    TREK_UNROLLED
+    for (uint32_t c = 0; c < kMaxColumns; ++c)
+      mains[kMaxHeld + c] = c < of.columns ? words_at(task, column_at(of, c))[k] : 0;
+    made.x[i] = as_float(value_of(task, which, number * of.n, k, mains, row.numbers));
+  }
+  return made;
 }
 
 // All terms of a row joined, for all lanes that have it. Warps of a row exchange at `at`, a number for each; a sync in
@@ -156,24 +215,19 @@ TREK_TILE void run_phase(const Task& task, const Part& part, uint32_t p, int64_t
                          uint32_t at, Row& row) {
   const Phase& phase = task.node().phases.phase[p];
   Tile terms{};
-  if (phase.kind != Phase::numbers) {
-    TREK_UNROLLED
-    for (uint32_t i = 0; i < rows::kOfTile; ++i)
-      if (part.has(i)) terms.x[i] = as_float(element(task, part, row, p, number * part.n, i));
-  }
+  if (phase.kind != Phase::numbers) terms = make_elements(task, part, row, p, number);
   if (phase.kind == Phase::keep) {
     row.held[phase.held] = terms;
     return;
   }
-  uint32_t main[kMaxHeld] = {};
+  uint32_t main[kMains] = {};
   if (phase.kind == Phase::reduction) {
     const auto opcode = static_cast<Opcode>(phase.opcode);
     if (opcode == Opcode::Norm2) {
       TREK_UNROLLED
       for (float& term : terms.x) term = term * term;
     }
-    main[0] = bits_of(
-        finished(phase, part.n, join_row(task, part, terms, joining_of(opcode), at)));
+    main[0] = bits_of(finished(phase, part.n, join_row(task, part, terms, joining_of(opcode), at)));
   }
   row.numbers[p] = value_of(task, kMaxPhases + p, number, 0, main, row.numbers);
 }
@@ -188,10 +242,15 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
     const int64_t row = group + part.row;
     return (row < end ? row : end - 1);
   };
+  bring_columns(task);
   Row row{};
   TREK_UNROLLED
   for (uint32_t h = 0; h < kMaxHeld; ++h)
     if (h < of.brought) row.held[h] = bring(task, part, h, row_at(first) * of.n);
+  if (of.columns != 0) {
+    wait_for_copies(0);
+    task.sync();
+  }
   uint32_t turn = 0;
   TREK_ROLLED
   for (int64_t group = first; group < end; group += part.rows) {
@@ -200,8 +259,7 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
     Row next{};
     each_phase(of, [&](uint32_t p) TREK_TILE_LAMBDA {
       // What a warp reads there another may write again two turns later.
-      run_phase(task, part, p, own,
-                shared_at::kWork + 4 * rows::kTeam * (p + kMaxPhases * turn), row);
+      run_phase(task, part, p, own, kSums + 4 * rows::kTeam * (p + kMaxPhases * turn), row);
       const uint8_t result = of.phase[p].result;
       if (result != Phase::kNoResult && exists && part.first == 0 && part.lane == 0)
         store32(task.memory(node.result(result)), static_cast<DType>(node.result(result).dtype),
@@ -210,14 +268,16 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
       if (p == 0 && of.brought == 1 && group + part.rows < end)
         next.held[0] = bring(task, part, 0, row_at(group + part.rows) * of.n);
     });
-    if (of.gives_elements != 0 && exists) {
+    if (of.gives_elements != 0) {
+      // Nothing is stored before all is loaded: loads would wait for stores in between.
+      const Tile made = make_elements(task, part, row, kRowDeliver, own);
       const Operand& to = node.result(0);
+      const int64_t begin = own * of.n + part.first + part.lane;
       TREK_UNROLLED
       for (uint32_t i = 0; i < rows::kOfTile; ++i)
-        if (part.has(i))
-          store32(task.memory(to), static_cast<DType>(to.dtype),
-                  own * of.n + part.first + part.lane + 32 * i,
-                  element(task, part, row, kRowDeliver, own * of.n, i));
+        if (exists && part.has(i))
+          store32(task.memory(to), static_cast<DType>(to.dtype), begin + 32 * i,
+                  bits_of(made.x[i]));
     }
     if (of.brought == 1) {
       row.held[0] = next.held[0];
@@ -235,18 +295,6 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
 
 // ---- staged --------------------------------------------------------------------------------------
 
-inline constexpr uint32_t kRows = 256;  // of a group, at most
-// In shared memory: two arrays for what is held, of this group or of the next; the terms of a reduction, the results of
-// tiles, the numbers of each phase.
-inline constexpr uint32_t kHeld = shared_at::kValues;
-inline constexpr uint32_t kArray = 4 * kLongRow;
-inline constexpr uint32_t kTerms = shared_at::kWork;
-inline constexpr uint32_t kSums = kTerms + kArray;
-inline constexpr uint32_t kNumbers = kSums + 4 * kRows;
-static_assert(kMaxHeld * kArray <= kValuesBytes);
-static_assert(kNumbers + 4 * kMaxPhases * kRows <= kSharedBytes);
-static_assert(kRowSlots * kNarrowElements * 4 * kMaxBlockThreads <= kSlotBytes);
-
 // Rows [first, first + rows), whose first held array is at byte `held` of the shared memory.
 struct Rows {
   int64_t first;
@@ -258,9 +306,6 @@ TREK_UNIT Rows group_at(const Phases& of, int64_t first, int64_t end, uint32_t h
   const uint32_t fit = kLongRow / of.n;
   const uint32_t most = fit < kRows ? fit : kRows;
   return {first, end - first < most ? static_cast<uint32_t>(end - first) : most, held};
-}
-TREK_UNIT Aliased<uint32_t>* words_at(const Task& task, uint32_t at) {
-  return task.shared<Aliased<uint32_t>>(at);
 }
 TREK_UNIT Aliased<uint32_t>* number_of(const Task& task, uint32_t phase, uint32_t line) {
   return words_at(task, kNumbers) + (phase * kRows + line);
@@ -274,13 +319,19 @@ TREK_UNIT void each_element(const Task& task, uint32_t which, const Rows& group,
   const Phases& of = task.node().phases;
   for (uint32_t line = 0; line < group.rows; ++line) {
     uint32_t numbers[kMaxPhases] = {};
-    for (uint32_t p = 0; p < of.phases; ++p) numbers[p] = *number_of(task, p, line);
+    TREK_UNROLLED
+    for (uint32_t p = 0; p < kMaxPhases; ++p)
+      if (p < of.phases) numbers[p] = *number_of(task, p, line);
     for (uint32_t k = 0; k < of.n; ++k) {
       const uint32_t p = line * of.n + k;
-      uint32_t held[kMaxHeld] = {};
+      uint32_t mains[kMains] = {};
+      TREK_UNROLLED
       for (uint32_t h = 0; h < kMaxHeld; ++h)
-        if (h < of.held) held[h] = words_at(task, group.array(h))[p];
-      give(p, value_of(task, which, (group.first + line) * of.n, k, held, numbers));
+        if (h < of.held) mains[h] = words_at(task, group.array(h))[p];
+      TREK_UNROLLED
+      for (uint32_t c = 0; c < kMaxColumns; ++c)
+        if (c < of.columns) mains[kMaxHeld + c] = words_at(task, column_at(of, c))[k];
+      give(p, value_of(task, which, (group.first + line) * of.n, k, mains, numbers));
     }
   }
 }
@@ -298,8 +349,10 @@ TREK_UNIT void stage_elements(const Task& task, uint32_t which, const Rows& grou
 TREK_UNIT uint32_t run_tail(const Task& task, uint32_t p, const Rows& group, uint32_t line,
                             uint32_t main) {
   uint32_t numbers[kMaxPhases] = {};
-  for (uint32_t i = 0; i < p; ++i) numbers[i] = *number_of(task, i, line);
-  const uint32_t mains[kMaxHeld] = {main};
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kMaxPhases; ++i)
+    if (i < p) numbers[i] = *number_of(task, i, line);
+  const uint32_t mains[kMains] = {main};
   return value_of(task, kMaxPhases + p, group.first + line, 0, mains, numbers);
 }
 
@@ -307,14 +360,19 @@ TREK_UNIT uint32_t run_tail(const Task& task, uint32_t p, const Rows& group, uin
 
 using program_detail::Four;
 
-// Where a program is executed: element `element` of the index space of its operands, of row `line` of a group; main
-// value i is at byte `mains` of the shared memory, i arrays on. Four elements, or one.
+// Where a program is executed: element `element` of the index space of its operands, of row `line` of a group; the first
+// held element is at byte `held` of the shared memory, the first column at byte `column`. Four elements, or one.
 struct Spot {
   int64_t element;
-  uint32_t mains;
+  uint32_t held;
+  uint32_t column;
   uint32_t line;
   bool four;
 };
+TREK_UNIT uint32_t main_at(const Task& task, const Spot& spot, uint32_t index) {
+  if (index < kMaxHeld) return spot.held + index * kArray;
+  return spot.column + 4 * (index - kMaxHeld) * task.node().phases.n;
+}
 
 TREK_UNIT Four load(const Task& task, const Operand& from, const Spot& spot) {
   const auto type = static_cast<DType>(from.dtype);
@@ -331,7 +389,7 @@ TREK_UNIT Four value(const Task& task, Source source, const Spot& spot) {
     case Source::slot:
       return program_detail::get(task, {program_detail::slot_at(task, source.index), false});
     case Source::main:
-      return program_detail::get(task, {spot.mains + source.index * kArray, !spot.four});
+      return program_detail::get(task, {main_at(task, spot, source.index), !spot.four});
     case Source::number:
       one = *number_of(task, source.index, spot.line);
       break;
@@ -351,10 +409,10 @@ TREK_UNIT_CALL void step_slowly(Task task, const Step& step, const Spot& spot) {
     task.shared<Aliased<uint32_t>>(program_detail::slot_at(task, step.slot))[e] =
         program_detail::step_one(task, step, spot.element + e, [&](Source source) {
           if (source.kind == Source::slot)
-            return program_detail::get_one(
-                task, {program_detail::slot_at(task, source.index), false}, e);
+            return program_detail::get_one(task,
+                                           {program_detail::slot_at(task, source.index), false}, e);
           if (source.kind == Source::main)
-            return uint32_t{words_at(task, spot.mains + source.index * kArray)[e]};
+            return uint32_t{words_at(task, main_at(task, spot, source.index))[e]};
           return value(task, source, spot).e[0];
         });
 }
@@ -373,15 +431,25 @@ TREK_UNIT Four run_program(const Task& task, const Program& program, const Spot&
     const auto opcode = static_cast<Opcode>(step.opcode);
     const auto from = static_cast<DType>(step.from);
     const auto to = static_cast<DType>(step.to);
-    if (!is_simple(opcode, from, to)) {
+    const bool simple = is_simple(opcode, from, to);
+    const bool of_floats = form_of(from) == Form::real32 && opcode != Opcode::Cast;
+    if (!simple && (spot.four || !of_floats)) {
       step_slowly(task, step, spot);
       continue;
     }
-    program_detail::put(
-        task, program_detail::slot_at(task, step.slot),
-        program_detail::apply_simple(opcode, from, to, value(task, step.inputs[0], spot),
-                                     value(task, step.inputs[1], spot),
-                                     value(task, step.inputs[2], spot)));
+    const Four x = value(task, step.inputs[0], spot);
+    const Four y = value(task, step.inputs[1], spot);
+    const Four z = value(task, step.inputs[2], spot);
+    Four made = x;
+    if (simple) {
+      made = program_detail::apply_simple(opcode, from, to, x, y, z);
+    } else {
+      const auto bits = static_cast<uint32_t>(
+          apply_real32(opcode, x.e[0], y.e[0], z.e[0], value(task, step.numbers[0], spot).e[0],
+                       value(task, step.numbers[1], spot).e[0]));
+      made.e[0] = to == DType::boolean ? bits : bits_of(rounded(to, as_float(bits)));
+    }
+    program_detail::put(task, program_detail::slot_at(task, step.slot), made);
   }
   return value(task, program.result, spot);
 }
@@ -397,21 +465,23 @@ TREK_UNIT void each_element(const Task& task, uint32_t which, const Rows& group,
   const uint32_t each = four ? 4 : 1;
   TREK_ROLLED
   for (uint32_t p = each * task.thread(); p < elements; p += each * task.threads()) {
-    const Spot spot{group.first * of.n + p, group.held + 4 * p, p / of.n, four};
+    const uint32_t line = p / of.n;
+    const Spot spot{group.first * of.n + p, group.held + 4 * p, kColumns + 4 * (p - line * of.n),
+                    line, four};
     give(p, run_program(task, program, spot), four);
   }
 }
-TREK_UNIT_CALL void give_elements(Task task, const Rows& group) {
+TREK_UNIT void give_elements(const Task& task, const Rows& group) {
   const Operand& to = task.node().result(0);
   const auto type = static_cast<DType>(to.dtype);
   const int64_t begin = group.first * task.node().phases.n;
   each_element(task, kRowDeliver, group, [&](uint32_t p, const Four& values, bool four) {
-    if (!four || !program_detail::store_four(task.memory(to) + (begin + p) * size_of(type), type,
-                                             values))
+    if (!four ||
+        !program_detail::store_four(task.memory(to) + (begin + p) * size_of(type), type, values))
       store32(task.memory(to), type, begin + p, values.e[0]);
   });
 }
-TREK_UNIT_CALL void stage_elements(Task task, uint32_t which, const Rows& group, uint32_t at) {
+TREK_UNIT void stage_elements(const Task& task, uint32_t which, const Rows& group, uint32_t at) {
   each_element(task, which, group, [&](uint32_t p, const Four& values, bool four) {
     if (four)
       program_detail::put(task, at + 4 * p, values);
@@ -420,37 +490,23 @@ TREK_UNIT_CALL void stage_elements(Task task, uint32_t which, const Rows& group,
   });
 }
 // The main value of a tail is where the row's number will be.
-TREK_UNIT_CALL uint32_t run_tail(Task task, uint32_t p, const Rows& group, uint32_t line,
-                                 uint32_t main) {
+TREK_UNIT uint32_t run_tail(const Task& task, uint32_t p, const Rows& group, uint32_t line,
+                            uint32_t main) {
   *number_of(task, p, line) = main;
-  const Spot spot{group.first + line, kNumbers + 4 * (p * kRows + line), line, false};
+  const Spot spot{group.first + line, kNumbers + 4 * (p * kRows + line), 0, line, false};
   return run_program(task, row_program(task.node(), kMaxPhases + p), spot).e[0];
 }
 
 #endif
 
-// Brings a group's elements of operands to their arrays; floats where they lie in line are on their way at the end.
+// Brings a group's elements of operands to their arrays.
 TREK_UNIT void bring(const Task& task, const Rows& group) {
   const Phases& of = task.node().phases;
-  const uint32_t elements = group.rows * of.n;
-  TREK_ROLLED
-  for (uint32_t h = 0; h < of.brought; ++h) {
-    const Operand& from = task.node().operand(of.operand[h]);
-    const auto type = static_cast<DType>(from.dtype);
-    const std::byte* memory = task.memory(from) + group.first * of.n * size_of(type);
-#ifdef __CUDA__
-    if (size_of(type) == 4 && of.n % 4 == 0 && from.offset % 16 == 0) {
-      TREK_ROLLED
-      for (uint32_t p = 4 * task.thread(); p < elements; p += 4 * task.threads())
-        copy_ahead<16>(shared_address(task.shared<std::byte>(group.array(h) + 4 * p)),
-                       memory + 4 * p);
-      continue;
-    }
-#endif
-    auto* to = words_at(task, group.array(h));
-    for (uint32_t p = task.thread(); p < elements; p += task.threads())
-      to[p] = load32(memory, type, p);
-  }
+  TREK_UNROLLED
+  for (uint32_t h = 0; h < kMaxHeld; ++h)
+    if (h < of.brought)
+      bring_line(task, task.node().operand(of.operand[h]), group.first * of.n, group.rows * of.n,
+                 group.array(h));
   commit_copies();
 }
 
@@ -505,35 +561,36 @@ TREK_UNIT void run_phase(const Task& task, uint32_t p, const Rows& group) {
   const Phase& phase = node.phases.phase[p];
   const auto opcode = static_cast<Opcode>(phase.opcode);
   const uint32_t tiles = tiles_of(node.phases);
-  if (phase.kind == Phase::keep) stage_elements(task, p, group, group.array(phase.held));
+  const Source reduced = phase.elements.result;
+  const bool lies = phase.kind == Phase::reduction && phase.elements.steps == 0 &&
+                    reduced.kind == Source::main && reduced.index < kMaxHeld;
+  uint32_t at = phase.kind == Phase::keep ? group.array(phase.held) : kTerms;
+  if (lies) {
+    at = group.array(reduced.index);
+  } else if (phase.kind != Phase::numbers) {
+    stage_elements(task, p, group, at);
+    task.sync();
+  }
+  if (phase.kind == Phase::keep) return;
   if (phase.kind == Phase::reduction) {
-    // What is held is reduced as it lies.
-    const bool lies = phase.elements.steps == 0 && phase.elements.result.kind == Source::main;
-    const uint32_t at = lies ? group.array(phase.elements.result.index) : kTerms;
-    if (!lies) {
-      stage_elements(task, p, group, kTerms);
-      task.sync();
-    }
     join_rows(task, opcode, at, group);
     task.sync();
   }
-  if (phase.kind != Phase::keep) {
-    for (uint32_t line = task.thread(); line < group.rows; line += task.threads()) {
-      float value = 0;
-      if (phase.kind == Phase::reduction) {
-        float* sums = task.shared<float>(kSums) + line * tiles;
-        const Joining how = joining_of(opcode);
-        if (tiles > 1)
-          semantics::fold(sums, static_cast<int>(tiles),
-                          [how](float a, float b) { return join(how, a, b); });
-        value = finished(phase, node.phases.n, sums[0]);
-      }
-      const uint32_t number = run_tail(task, p, group, line, bits_of(value));
-      *number_of(task, p, line) = number;
-      if (phase.result == Phase::kNoResult) continue;
-      const Operand& to = node.result(phase.result);
-      store32(task.memory(to), static_cast<DType>(to.dtype), group.first + line, number);
+  for (uint32_t line = task.thread(); line < group.rows; line += task.threads()) {
+    float value = 0;
+    if (phase.kind == Phase::reduction) {
+      float* sums = task.shared<float>(kSums) + line * tiles;
+      const Joining how = joining_of(opcode);
+      if (tiles > 1)
+        semantics::fold(sums, static_cast<int>(tiles),
+                        [how](float a, float b) { return join(how, a, b); });
+      value = finished(phase, node.phases.n, sums[0]);
     }
+    const uint32_t number = run_tail(task, p, group, line, bits_of(value));
+    *number_of(task, p, line) = number;
+    if (phase.result == Phase::kNoResult) continue;
+    const Operand& to = node.result(phase.result);
+    store32(task.memory(to), static_cast<DType>(to.dtype), group.first + line, number);
   }
   task.sync();
 }
@@ -543,6 +600,7 @@ TREK_UNIT void run_rows(const Task& task, int64_t first, int64_t end) {
   const Phases& of = task.node().phases;
   const bool ahead = of.held == 1 && of.brought == 1;
   Rows group = group_at(of, first, end, kHeld);
+  bring_columns(task);
   bring(task, group);
   TREK_ROLLED
   for (;;) {

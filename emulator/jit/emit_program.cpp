@@ -82,11 +82,11 @@ class ProgramEmitter {
         define("trek_row_program_" + number_,
                llvm::FunctionType::get(
                    half, {pointer, pointer, pointer, pointer, pointer, word, word}, false));
-    constexpr std::array<const char*, 7> kNames = {"arena",   "addresses", "scalars", "held",
+    constexpr std::array<const char*, 7> kNames = {"arena",   "addresses", "scalars", "mains",
                                                    "numbers", "first",     "ahead"};
     name_arguments(*function, kNames);
     fault_ = llvm::ConstantPointerNull::get(pointer);
-    held_ = function->getArg(3);
+    mains_ = function->getArg(3);
     numbers_ = function->getArg(4);
     first_ = function->getArg(5);
     ahead_ = function->getArg(6);
@@ -168,7 +168,7 @@ class ProgramEmitter {
   Value* value(Source source) {
     switch (source.kind) {
       case Source::main:
-        return held_ == nullptr ? main_ : given(held_, source.index);
+        return mains_ == nullptr ? main_ : given(mains_, source.index);
       case Source::number:
         return given(numbers_, source.index);
       case Source::slot:
@@ -223,7 +223,7 @@ class ProgramEmitter {
   Value* first_ = nullptr;
   Value* ahead_ = nullptr;
   Value* main_ = nullptr;
-  Value* held_ = nullptr;  // of a row's program
+  Value* mains_ = nullptr;  // of a row's program
   Value* numbers_ = nullptr;
   std::vector<Value*> slots_;
   int64_t together_ = INT64_MAX;

@@ -49,7 +49,7 @@ class RowWork {
   Work& work_;
   const isa::Shape& shape_;
   int64_t n_;
-  std::vector<uint64_t> numbers_;             // of the row, by phase
+  std::vector<uint64_t> numbers_;            // of the row, by phase
   std::vector<std::vector<uint64_t>> kept_;  // elements, by phase
 };
 

@@ -29,7 +29,7 @@ struct Group {
   uint32_t weight = 0;    // instructions of the module, of all its steps
   std::vector<Name> operands;
   uint32_t own_operands = 0;  // the first ones are the main step's
-  isa::Type source;           // with a prologue: the type of the main step's operand 0; of rows theirs
+  isa::Type source;  // with a prologue: the type of the main step's operand 0; of rows theirs
   std::vector<Name> results;
   std::vector<MicroStep> prologue;
   std::vector<MicroStep> chain;

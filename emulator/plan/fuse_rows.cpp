@@ -23,20 +23,6 @@ using Kind = Name::Kind;
 bool is_narrow(DType type) { return isa::byte_size(type) <= 4; }
 bool is_float32(DType type) { return isa::is_real(type) && is_narrow(type); }
 
-bool reduces(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::Sum:
-    case Opcode::Mean:
-    case Opcode::Prod:
-    case Opcode::Norm2:
-    case Opcode::Max:
-    case Opcode::Min:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The most values that a program has at once: what it reads of memory from its start to where it is last read, what a
 // step gives from there.
 size_t values_at_once(const std::vector<MicroStep>& program) {
@@ -74,7 +60,7 @@ bool Rows::has_numbers(const Shape& shape) const {
 }
 
 bool reduces(const Flow& flow, const Group& group) {
-  return group.main != kNone && reduces(flow.steps[group.main].opcode);
+  return group.main != kNone && is_reduction(flow.steps[group.main].opcode);
 }
 
 // Makes one group of several, if they fit a node.
@@ -189,8 +175,8 @@ void Joiner::add(const Group& group, bool is_read) {
   if (reduces(flow_, group)) {
     phase.opcode = flow_.steps[group.main].opcode;
     phase.dtype = (group.prologue.empty() ? type_of(group.operands[0]) : group.source).dtype;
-    phase.elements = group.prologue.empty() ? whole(group.operands[0])
-                                            : programmed(group, group.prologue);
+    phase.elements =
+        group.prologue.empty() ? whole(group.operands[0]) : programmed(group, group.prologue);
     phase.tail = programmed(group, group.chain);
     phase.type = type_of(result);
   } else if (gives_elements(group)) {
@@ -236,8 +222,8 @@ std::optional<std::string_view> Joiner::run(F&& is_read) {
     if (gives_elements(group)) {
       if (!made_.results.empty()) return "it would be a second tensor of the rows' size";
       made_.results = group.results;
-      made_.chain = made_.phases.size() > phases ? whole(group.results[0])
-                                                 : programmed(group, group.chain);
+      made_.chain =
+          made_.phases.size() > phases ? whole(group.results[0]) : programmed(group, group.chain);
     } else {
       made_.phases.back().result = static_cast<uint32_t>(numbers.size());
       numbers.push_back(group.results[0]);
@@ -272,7 +258,7 @@ class RowFuser {
   const Uses& uses_;
   Fusion& fusion_;
   std::vector<Group>& groups_;
-  std::vector<uint32_t> defined_by_;            // per value: the group that gives it, if one alone does
+  std::vector<uint32_t> defined_by_;  // per value: the group that gives it, if one alone does
   std::vector<std::vector<uint32_t>> readers_;  // per value: groups, ascending
   std::vector<bool> taken_;                     // per group: part of another
 };
@@ -324,8 +310,9 @@ std::optional<Rows> RowFuser::rows_of(uint32_t index) const {
   if (axes.given ? axes.items.size() != 1 : rank != 1) return std::nullopt;
   if (axes.given) {
     const Name item = axes.items[0];
-    const int64_t axis = item.is(Kind::constant) ? isa::constant_integer(flow_.constants[item.index])
-                                                 : static_cast<int64_t>(item.index);
+    const int64_t axis = item.is(Kind::constant)
+                             ? isa::constant_integer(flow_.constants[item.index])
+                             : static_cast<int64_t>(item.index);
     if (axis != -1 && axis != rank - 1) return std::nullopt;
   }
   return rows;

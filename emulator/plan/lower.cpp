@@ -273,8 +273,7 @@ void Lowering::make_node(const Group& group) {
   if (!group.phases.empty()) node.main_type = group.source;
   for (Name name : group.results) node.results.push_back(view(name));
   // A scalar instruction, and what acts on one element, is the control processor's.
-  const bool scalar =
-      !group.results.empty() && flow_.type_of(module_, group.results[0]).scalar;
+  const bool scalar = !group.results.empty() && flow_.type_of(module_, group.results[0]).scalar;
   if (scalar && node.unit != Unit::control) {
     node.unit = Unit::control;
     node.tiling = Tiling::whole;

@@ -118,7 +118,8 @@ struct MicroStep {
   };
   struct Input {
     From from = From::none;
-    uint32_t index = 0;  // of Node::operands, of an earlier step of the same program, of Node::phases
+    uint32_t index =
+        0;  // of Node::operands, of an earlier step of the same program, of Node::phases
   };
   isa::Opcode opcode{};
   isa::DType from = isa::DType::none;  // what the row's T stands for
@@ -136,12 +137,12 @@ struct Phase {
     keep,       // what `elements` gives stays, because later phases read it more than once
   };
   Kind kind = Kind::reduction;
-  isa::Opcode opcode{};                    // of a reduction: Sum, Mean, Prod, Norm2, Max, Min
-  isa::DType dtype = isa::DType::none;     // of the elements, to which a reduction rounds
-  std::vector<MicroStep> elements;         // over the rows' elements
-  std::vector<MicroStep> tail;             // may be empty
-  isa::Type type;                          // of the numbers, one for each row
-  uint32_t result = kNone;                 // of Node::results, where other nodes read the numbers
+  isa::Opcode opcode{};                 // of a reduction: Sum, Mean, Prod, Norm2, Max, Min
+  isa::DType dtype = isa::DType::none;  // of the elements, to which a reduction rounds
+  std::vector<MicroStep> elements;      // over the rows' elements
+  std::vector<MicroStep> tail;          // may be empty
+  isa::Type type;                       // of the numbers, one for each row
+  uint32_t result = kNone;              // of Node::results, where other nodes read the numbers
 };
 inline constexpr int64_t kRowElements = 8192;
 inline constexpr size_t kMaxPhases = 6;

@@ -49,8 +49,8 @@ std::string phase_text(const Phase& phase) {
   };
   if (phase.kind == Phase::Kind::keep) return programmed(phase.elements);
   if (phase.kind == Phase::Kind::numbers) return programmed(phase.tail) + " of a row";
-  std::string text = fmt::format("{} . {}", programmed(phase.elements),
-                                 isa::info(phase.opcode).mnemonic);
+  std::string text =
+      fmt::format("{} . {}", programmed(phase.elements), isa::info(phase.opcode).mnemonic);
   if (!phase.tail.empty()) text += " . " + programmed(phase.tail);
   return text;
 }
@@ -68,7 +68,8 @@ std::string node_text(const Plan& plan, const Node& node) {
     text += program_text(node.chain);
   else
     text += is_chain ? program_text(node.chain) : std::string(isa::info(node.opcode).mnemonic);
-  if (!is_chain && !node.by_rows() && !node.chain.empty()) text += fmt::format(" . ({})", program_text(node.chain));
+  if (!is_chain && !node.by_rows() && !node.chain.empty())
+    text += fmt::format(" . ({})", program_text(node.chain));
   bool first = true;
   for (Operand operand : node.operands) {
     if (!operand) continue;

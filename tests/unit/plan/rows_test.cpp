@@ -58,10 +58,10 @@ TEST_CASE("a softmax is one node, and keeps its exponentials") {
 
 TEST_CASE("every reduction is a phase") {
   for (const char* reduce : {"sum", "mean", "prod", "norm2", "max", "min"})
-    CHECK(nodes_of(with_rows(fmt::format(
-              "%a = {0} @x, axis=-1, keep\n%d = mul @x, %a\n%h = {0} %d, axis=1, keep\n"
-              "@y = sub %d, %h\n",
-              reduce))) == 1);
+    CHECK(nodes_of(with_rows(
+              fmt::format("%a = {0} @x, axis=-1, keep\n%d = mul @x, %a\n%h = {0} %d, axis=1, keep\n"
+                          "@y = sub %d, %h\n",
+                          reduce))) == 1);
 }
 
 TEST_CASE("numbers that others read are results of their own") {
