@@ -14,6 +14,7 @@
 #include "emulator/device/program.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
+#include "emulator/device/row_phases.h"
 #include "emulator/device/softmax.h"
 #include "emulator/device/train.h"
 #ifdef TREK_SPECIALISED
@@ -103,6 +104,8 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
         if (form == Form::uint) return reduce<uint64_t>(task, first, first + count);
       }
       return reduce<float>(task, first, first + count);
+    case Kind::phases:
+      return run_phases(task, first, first + count);
     case Kind::arg:
       return find_best(task, first, first + count);
     case Kind::softmax:

@@ -38,6 +38,7 @@ enum class Kind : uint8_t {
   update,
   scatter,  // and scatter.add
   reduce,   // sum, mean, max, min, prod, norm2
+  phases,   // rows through phases: plan::Phase
   arg,      // argmax, argmin
   softmax,  // softmax, log_softmax and their gradients
   cumsum,
@@ -119,8 +120,9 @@ struct Scalar {
 struct Source {
   enum Kind : uint8_t {
     none,
-    main,     // what the node's own instruction gave
-    slot,     // a value of this program
+    main,    // what the node's own instruction gave; of a row node's elements those of a held array
+    number,  // of a row node: what a phase gave for the row
+    slot,    // a value of this program
     operand,  // the element of an operand of the node, by its map
     scalar,   // a Scalar of the node
   };
@@ -189,6 +191,7 @@ struct Load {
 };
 
 inline constexpr uint32_t kNarrowSlots = 6;
+inline constexpr uint32_t kRowSlots = 8;        // of programs of a row node
 inline constexpr uint32_t kNarrowElements = 4;  // that a thread has at once
 inline constexpr uint32_t kWideSlots = 16;
 
@@ -224,6 +227,42 @@ struct Lines {
   uint8_t strided;  // Strided
   uint8_t source;   // operand that a strided reduction reads
   int32_t stride;   // and how far its elements are apart
+};
+
+// A phase of a row node (plan::Phase). Its programs are narrow, and have kRowSlots.
+struct Phase {
+  enum Kind : uint8_t { reduction, numbers, keep };
+  Program elements;  // gives what is reduced or kept
+  Program tail;      // gives the row's number, from the reduction's result as its main value
+  uint16_t opcode;   // Opcode of the reduction
+  uint8_t kind;
+  uint8_t result;  // of the node, which has the numbers; kNoResult
+  uint8_t held;    // of what is kept: the array
+  uint8_t unused[3];
+
+  static constexpr uint8_t kNoResult = 0xFF;
+};
+inline constexpr uint32_t kMaxPhases = 6;
+inline constexpr uint32_t kMaxHeld = 2;
+inline constexpr uint32_t kMaxColumns = 2;
+inline constexpr uint32_t kColumnWords = 14 * 1024;  // of all together
+
+// Rows of n elements, n from 2 to kLongRow, that go through phases and then, if `gives_elements`, through deliver[0] to
+// result 0. Elements that several programs read are held: those of operands, which are brought, then those that a phase
+// keeps. What is the same for every row, an element a column (a scale, a shift), is brought once for a task. These are
+// the programs' main values, columns from number kMaxHeld on.
+struct Phases {
+  int64_t rows;
+  uint32_t n;
+  uint8_t phases;
+  uint8_t brought;
+  uint8_t held;
+  uint8_t gives_elements;
+  uint8_t operand[kMaxHeld];  // that are brought
+  uint8_t columns;
+  uint8_t column[kMaxColumns];  // operands
+  uint8_t unused[3];
+  Phase phase[kMaxPhases];
 };
 
 // How a matrix product is computed; which one is the plan's choice (plan::Product).
@@ -447,6 +486,7 @@ struct alignas(16) Node {
     Lines lines;
     Matrix matrix;
     Move move;
+    Phases phases;
   };
   Order order;
 
@@ -464,6 +504,14 @@ struct alignas(16) Node {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + at);
   }
 };
+// The programs of a row node: elements of its phases, then their tails, then the node's.
+inline constexpr uint32_t kRowPrograms = 2 * kMaxPhases + 1;
+inline constexpr uint32_t kRowDeliver = 2 * kMaxPhases;
+TREK_ON_DEVICE inline const Program& row_program(const Node& node, uint32_t which) {
+  if (which == kRowDeliver) return node.deliver[0];
+  return which < kMaxPhases ? node.phases.phase[which].elements
+                            : node.phases.phase[which - kMaxPhases].tail;
+}
 TREK_ON_DEVICE inline bool is_thin(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix &&
          static_cast<Product>(node.matrix.product) == Product::thin;
@@ -477,6 +525,7 @@ static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 40 && sizeof(ThinGroup) == 120);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
+static_assert(sizeof(Phase) == 40 && sizeof(Phases) <= sizeof(Matrix));
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);
 static_assert(offsetof(Node, fetch) % 16 == 0);  // quick.h reads tables of 16 bytes a row at once

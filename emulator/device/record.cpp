@@ -330,6 +330,9 @@ Quick Record::quick() const {
 Described Record::finish() {
   for (Program* program : {&node.fetch[0], &node.fetch[1], &node.deliver[0], &node.deliver[1]})
     program->flat = is_flat(*program) ? 1 : 0;
+  if (static_cast<Kind>(node.kind) == Kind::phases)
+    for (uint32_t p = 0; p < node.phases.phases; ++p)
+      node.phases.phase[p].elements.flat = is_flat(node.phases.phase[p].elements) ? 1 : 0;
   node.quick = static_cast<uint8_t>(quick());
   node.first_scalar = static_cast<uint16_t>(scalars_.size());
   for (uint32_t index : attributes_) {

@@ -25,7 +25,7 @@ Dimensions broadcast(const isa::Shape& to, const isa::Shape& from);
 // A program before its slots are known.
 struct Draft {
   struct Input {
-    enum class Kind : uint8_t { none, main, step, operand, scalar };
+    enum class Kind : uint8_t { none, main, number, step, operand, scalar };
     Kind kind = Kind::none;
     uint32_t index = 0;
   };
@@ -90,9 +90,15 @@ class Record {
   // value is there.
   void append(Draft& draft, const std::vector<plan::MicroStep>& program, const isa::Shape& over,
               Draft::Input main);
+  // From now on what an operand or a phase of the plan's node gives is held array `array`, a main value.
+  void hold_operand(uint32_t operand, uint32_t array) { held_operands_[operand] = array; }
+  void hold_phase(uint32_t phase, uint32_t array) { held_phases_[phase] = array; }
   // Whether a draft has a narrow form, and the draft as a program of either form.
   bool fits_narrow(const Draft& draft, isa::DType main) const;
-  Program program(const Draft& draft, bool narrow);
+  Program program(const Draft& draft, bool narrow) {
+    return program(draft, narrow, narrow ? kNarrowSlots : kWideSlots);
+  }
+  Program row_program(const Draft& draft) { return program(draft, true, kRowSlots); }
   // Writes a draft of a product of f32, whose lines have n elements, as a tail that matrix_f32.h has in
   // registers, where it is one.
   void plain_tail(const Draft& draft, isa::DType result, int64_t n, Cut& cut) const;
@@ -108,6 +114,7 @@ class Record {
   int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
                std::map<uint32_t, int>* of_loads) const;
   uint8_t summed(const Draft& draft) const;
+  Program program(const Draft& draft, bool narrow, uint32_t most_slots);
   uint32_t add(const Scalar& scalar);
   bool is_magic(Map map) const;
   bool keeps_fours(Map map) const;
@@ -127,6 +134,8 @@ class Record {
   std::vector<Axis> axes_;
   std::vector<int64_t> numbers_;
   std::vector<uint32_t> counters_;
+  std::map<uint32_t, uint32_t> held_operands_;
+  std::map<uint32_t, uint32_t> held_phases_;
 };
 
 // The register form of a constant.

@@ -34,9 +34,15 @@ void Record::append(Draft& draft, const std::vector<plan::MicroStep>& program,
         return main.kind == Input::Kind::main ? Input{main.kind, from.index} : main;
       case From::step:
         return {Input::Kind::step, base + from.index};
+      case From::number:
+        return {Input::Kind::number, from.index};
+      case From::kept:
+        return {Input::Kind::main, held_phases_.at(from.index)};
       case From::operand:
         break;
     }
+    if (const auto held = held_operands_.find(from.index); held != held_operands_.end())
+      return {Input::Kind::main, held->second};
     const isa::Type& type = of_.operand_types[from.index];
     if (type.scalar) return {Input::Kind::scalar, scalar(of_.operands[from.index], want)};
     const auto found = made.find(from.index);
@@ -122,10 +128,11 @@ DType Record::input_type(const Draft& draft, Input input, DType main) const {
       return static_cast<DType>(operands_[input.index].dtype);
     case Input::Kind::scalar:
       return static_cast<DType>(scalars_[input.index].to);
+    case Input::Kind::number:
     case Input::Kind::none:
       break;
   }
-  return DType::boolean;  // not read
+  return DType::boolean;  // not read, or narrow
 }
 
 bool Record::fits_narrow(const Draft& draft, DType main) const {
@@ -226,17 +233,19 @@ uint8_t Record::summed(const Draft& draft) const {
   return static_cast<uint8_t>(parts);
 }
 
-Program Record::program(const Draft& draft, bool narrow) {
+Program Record::program(const Draft& draft, bool narrow, uint32_t most_slots) {
   std::vector<int> slots;
   std::map<uint32_t, int> loads;
   const int count = slots_of(draft, narrow, &slots, &loads);
-  if (count > static_cast<int>(narrow ? kNarrowSlots : kWideSlots))
+  if (count > static_cast<int>(most_slots))
     refusal = fmt::format("{} needs {} values at once", isa::info(of_.opcode).mnemonic, count);
   const auto source = [&](Input input) -> Source {
     const auto index = static_cast<uint8_t>(input.index);
     switch (input.kind) {
       case Input::Kind::main:
-        return {Source::main, 0};
+        return {Source::main, index};
+      case Input::Kind::number:
+        return {Source::number, index};
       case Input::Kind::step:
         return {Source::slot, static_cast<uint8_t>(slots[input.index])};
       case Input::Kind::operand:

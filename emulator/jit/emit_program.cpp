@@ -60,22 +60,12 @@ class ProgramEmitter {
                                        false));
     constexpr std::array<const char*, 7> kNames = {"arena", "addresses", "scalars", "fault",
                                                    "first", "ahead",     "main"};
-    for (unsigned i = 0; i < kNames.size(); ++i) function->getArg(i)->setName(kNames.at(i));
-    arena_ = function->getArg(0);
-    addresses_ = function->getArg(1);
-    scalars_ = function->getArg(2);
+    name_arguments(*function, kNames);
     fault_ = function->getArg(3);
     first_ = function->getArg(4);
     ahead_ = function->getArg(5);
     main_ = function->getArg(6);
-    slots_.resize(UINT8_MAX + 1);
-    if (program_.narrow != 0)
-      for (uint32_t l = 0; l < program_.loads; ++l) {
-        const device::Load& load = *node_.load(program_.first_load + l);
-        slots_[load.slot] = operand(load.operand);
-      }
-    for (uint32_t s = 0; s < program_.steps; ++s) step(*node_.step(program_.first_step + s));
-    builder_.CreateRet(value(program_.result));
+    builder_.CreateRet(body());
 
     llvm::Function* together =
         define("trek_together_" + number_, llvm::FunctionType::get(word, false));
@@ -83,7 +73,51 @@ class ProgramEmitter {
     return {function, together};
   }
 
+  // Of a row: nothing that can trap.
+  llvm::Function* run_of_row() {
+    auto* pointer = builder_.getPtrTy();
+    auto* word = builder_.getInt64Ty();
+    auto* half = builder_.getInt32Ty();
+    llvm::Function* function =
+        define("trek_row_program_" + number_,
+               llvm::FunctionType::get(
+                   half, {pointer, pointer, pointer, pointer, pointer, word, word}, false));
+    constexpr std::array<const char*, 7> kNames = {"arena",   "addresses", "scalars", "mains",
+                                                   "numbers", "first",     "ahead"};
+    name_arguments(*function, kNames);
+    fault_ = llvm::ConstantPointerNull::get(pointer);
+    mains_ = function->getArg(3);
+    numbers_ = function->getArg(4);
+    first_ = function->getArg(5);
+    ahead_ = function->getArg(6);
+    builder_.CreateRet(builder_.CreateTrunc(body(), half));
+    return function;
+  }
+
  private:
+  void name_arguments(llvm::Function& function, llvm::ArrayRef<const char*> names) {
+    for (unsigned i = 0; i < names.size(); ++i) function.getArg(i)->setName(names[i]);
+    arena_ = function.getArg(0);
+    addresses_ = function.getArg(1);
+    scalars_ = function.getArg(2);
+  }
+  Value* body() {
+    slots_.resize(UINT8_MAX + 1);
+    if (program_.narrow != 0)
+      for (uint32_t l = 0; l < program_.loads; ++l) {
+        const device::Load& load = *node_.load(program_.first_load + l);
+        slots_[load.slot] = operand(load.operand);
+      }
+    for (uint32_t s = 0; s < program_.steps; ++s) step(*node_.step(program_.first_step + s));
+    return value(program_.result);
+  }
+  // Word `index` of those that a row's programs are given.
+  Value* given(Value* words, uint32_t index) {
+    auto* half = builder_.getInt32Ty();
+    return builder_.CreateZExt(
+        builder_.CreateLoad(half, builder_.CreateConstInBoundsGEP1_64(half, words, index)),
+        builder_.getInt64Ty());
+  }
   // A unit may have declared it.
   llvm::Function* define(const std::string& name, llvm::FunctionType* type) {
     auto* function =
@@ -134,7 +168,9 @@ class ProgramEmitter {
   Value* value(Source source) {
     switch (source.kind) {
       case Source::main:
-        return main_;
+        return mains_ == nullptr ? main_ : given(mains_, source.index);
+      case Source::number:
+        return given(numbers_, source.index);
       case Source::slot:
         return slots_[source.index] == nullptr ? none() : slots_[source.index];
       case Source::operand:
@@ -187,6 +223,8 @@ class ProgramEmitter {
   Value* first_ = nullptr;
   Value* ahead_ = nullptr;
   Value* main_ = nullptr;
+  Value* mains_ = nullptr;  // of a row's program
+  Value* numbers_ = nullptr;
   std::vector<Value*> slots_;
   int64_t together_ = INT64_MAX;
 };
@@ -197,6 +235,10 @@ std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const Node& no
                                             uint32_t which) {
   const Program& program = which < 2 ? node.fetch[which] : node.deliver[which - 2];
   return ProgramEmitter(module, node, program, which).run();
+}
+
+llvm::Function* emit_row_program(llvm::Module& module, const Node& node, uint32_t which) {
+  return ProgramEmitter(module, node, device::row_program(node, which), which).run_of_row();
 }
 
 }  // namespace trek::jit

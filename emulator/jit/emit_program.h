@@ -14,5 +14,7 @@ namespace trek::jit {
 // units, which declares them at most; gives both.
 std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const device::Node& node,
                                             uint32_t which);
+// The same of a row node for trek_row_program_N (device/row_phases.h).
+llvm::Function* emit_row_program(llvm::Module& module, const device::Node& node, uint32_t which);
 
 }  // namespace trek::jit

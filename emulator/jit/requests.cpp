@@ -39,8 +39,7 @@ int64_t work_of(const plan::Node& node) {
     const int64_t rows = std::max<int64_t>(1, result.elements() / columns);
     return rows * columns * std::max<int64_t>(1, node.operand_types[0].elements() / rows);
   }
-  return elements *
-         static_cast<int64_t>(std::max<size_t>(1, node.prologue.size() + node.chain.size()));
+  return elements * static_cast<int64_t>(std::max<size_t>(1, node.steps()));
 }
 
 std::string_view text_of(const std::vector<std::byte>& bytes) {

@@ -147,15 +147,22 @@ void Units::give_block_threads(uint32_t threads) { define_block_threads(*units_,
 
 llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());
-  const llvm::StringRef unit = unit_of(static_cast<Kind>(node.kind));
+  const auto kind = static_cast<Kind>(node.kind);
+  const llvm::StringRef unit = unit_of(kind);
   if (unit.empty()) return error("no unit for its kind");
   const auto [task, record] = emit_task(*units_, request, name, unit);
   made_.push_back({task, record});
   std::vector<llvm::Function*> programs;
-  for (uint32_t which = 0; which < 4; ++which)
+  for (uint32_t which = 0; kind != Kind::phases && which < 4; ++which)
     for (llvm::Function* function : emit_program(*units_, node, which))
       programs.push_back(function);
-  llvm::Error inlined = inline_calls(*task);
+  llvm::Error inlined = llvm::Error::success();
+  // A row's programs are called for each of a lane's elements, so they are folded before they are copied.
+  for (uint32_t which = 0; kind == Kind::phases && which < device::kRowPrograms; ++which) {
+    programs.push_back(emit_row_program(*units_, node, which));
+    inlined = llvm::joinErrors(std::move(inlined), inline_calls(*programs.back()));
+  }
+  inlined = llvm::joinErrors(std::move(inlined), inline_calls(*task));
   for (llvm::Function* program : programs) program->deleteBody();  // the next node has its own
   if (inlined) return inlined;
   // Written for a target of clang's choice: who makes the code says for which processor.

@@ -80,13 +80,13 @@ uint64_t Work::source(int64_t index) {
 
 void Work::give(size_t i, int64_t index, uint64_t bits) {
   if (i == 0 && !node.chain.empty())
-    bits = run(node.chain, result_type(0).shape, index, {&bits, 1}, nullptr);
+    bits = run(node.chain, result_type(0).shape, index, {{&bits, 1}, {}}, nullptr);
   write(node.results[i], index, bits);
 }
 
 void Work::give_all(int64_t index, std::span<const uint64_t> mains) {
   Values values{};
-  run_steps(node.chain, result_type(0).shape, index, mains, nullptr, values);
+  run_steps(node.chain, result_type(0).shape, index, {mains, {}}, nullptr, values);
   for (size_t i = 0; i < node.results.size(); ++i) {
     const MicroStep::Input& given = node.gives[i];
     write(node.results[i], index,
@@ -106,21 +106,22 @@ int64_t Work::integer(std::string_view name, size_t i) {
 }
 
 uint64_t Work::run(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-                   std::span<const uint64_t> mains, Faulted* fault) {
+                   const Given& given, Faulted* fault) {
   Values values{};
-  run_steps(program, over, index, mains, fault, values);
+  run_steps(program, over, index, given, fault, values);
   return values[program.size() - 1];
 }
 
 void Work::run_steps(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-                     std::span<const uint64_t> mains, Faulted* fault, Values& values) {
+                     const Given& given, Faulted* fault, Values& values) {
   for (size_t s = 0; s < program.size(); ++s) {
     const MicroStep& step = program[s];
     const auto input = [&](size_t i, DType want) -> uint64_t {
       const MicroStep::Input& in = step.inputs[i];
       if (in.from == From::none) return 0;
       if (in.from == From::step) return values[in.index];
-      if (in.from == From::main) return mains[in.index];
+      if (in.from == From::main) return given.mains[in.index];
+      if (in.from != From::operand) return given.phases[in.index];
       const isa::Type& of = type(in.index);
       const int64_t place =
           of.scalar || of.shape == over ? index : broadcast_index(over, of.shape, index);
@@ -168,6 +169,7 @@ Faulted evaluate_chain(Work& work) {
 }  // namespace
 
 Faulted evaluate(Work& work) {
+  if (work.node.by_rows()) return evaluate_rows(work);
   if (!work.node.chain.empty() && work.node.main_type.dtype == DType::none)
     return evaluate_chain(work);
   switch (isa::info(work.node.opcode).family) {

@@ -81,17 +81,22 @@ class Work {
   }
   uint64_t key() { return static_cast<uint64_t>(integer("key")); }
 
-  // Runs a micro-program at element `index` of a tensor of shape `over`; `mains` are what the node's own
-  // instructions gave.
+  // What a micro-program finds beside operands: what the node's own instructions gave; of a row node what each phase
+  // gave for the row, a number or the element.
+  struct Given {
+    std::span<const uint64_t> mains;
+    std::span<const uint64_t> phases;
+  };
+  // Runs a micro-program at element `index` of a tensor of shape `over`.
   uint64_t run(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-               std::span<const uint64_t> mains, Faulted* fault);
+               const Given& given, Faulted* fault);
   // Gives element `index` of all results of a node with several products.
   void give_all(int64_t index, std::span<const uint64_t> mains);
 
  private:
   using Values = std::array<uint64_t, 64>;  // of the steps of a program
   void run_steps(const std::vector<MicroStep>& program, const isa::Shape& over, int64_t index,
-                 std::span<const uint64_t> mains, Faulted* fault, Values& values);
+                 const Given& given, Faulted* fault, Values& values);
   std::byte* at(uint32_t view, int64_t index, bool writes);
 
   std::span<const Box> boxes_;
@@ -115,9 +120,13 @@ isa::DType number_type(isa::DType from);
 uint64_t apply(isa::Opcode opcode, isa::DType from, isa::DType to, const PointwiseInput& input);
 bool divides_by_zero(isa::Opcode opcode, isa::DType from, const PointwiseInput& input);
 
+// What a reduction gives for a line of elements of `type`.
+uint64_t reduced_bits(isa::Opcode opcode, isa::DType type, std::span<const uint64_t> line);
+
 // The families.
 Faulted evaluate_move(Work& work);
 Faulted evaluate_reduce(Work& work);
+Faulted evaluate_rows(Work& work);
 Faulted evaluate_loss(Work& work);
 Faulted evaluate_order(Work& work);
 Faulted evaluate_matrix(Work& work);

@@ -13,6 +13,11 @@ using isa::DType;
 using isa::Opcode;
 using isa::TrapCode;
 
+template <typename C>
+uint64_t rounded(DType to, C value) {
+  return with_type(to, [&](auto tag) { return pack(semantics::convert<decltype(tag)>(value)); });
+}
+
 // A line's sum, product, ... of elements that are C already.
 template <typename C, typename Join>
 C ordered(const std::vector<C>& line, Join join, C identity) {
@@ -51,6 +56,24 @@ C reduced(Opcode opcode, std::vector<C>& line) {
   }
 }
 
+}  // namespace
+
+uint64_t reduced_bits(Opcode opcode, DType type, std::span<const uint64_t> line) {
+  const DType compute = type == DType::boolean ? DType::u8 : isa::compute_type(type);
+  return with_type(compute, [&](auto tag) -> uint64_t {
+    using C = decltype(tag);
+    if constexpr (semantics::kIsFloat<C> || semantics::kIsInteger<C>) {
+      std::vector<C> elements;
+      for (uint64_t bits : line) elements.push_back(value_as<C>(type, bits));
+      const C result = reduced(opcode, elements);
+      return type == DType::boolean ? static_cast<uint64_t>(result) : rounded(type, result);
+    }
+    std::abort();  // compute types are such
+  });
+}
+
+namespace {
+
 int64_t best_index(Work& work, const Lines& lines, int64_t line, bool least) {
   return with_type(work.type(0).dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -80,11 +103,6 @@ std::vector<C> line_of(Work& work, const Lines& lines, int64_t line, size_t i) {
   return elements;
 }
 
-template <typename C>
-uint64_t rounded(DType to, C value) {
-  return with_type(to, [&](auto tag) { return pack(semantics::convert<decltype(tag)>(value)); });
-}
-
 void reduce_line(Work& work, const Lines& lines, int64_t line) {
   const Opcode opcode = work.node.opcode;
   const DType type = work.type(0).dtype;
@@ -94,16 +112,9 @@ void reduce_line(Work& work, const Lines& lines, int64_t line) {
               cast_bits(DType::i64, work.node.main_type.dtype, static_cast<uint64_t>(best)));
     return;
   }
-  const DType compute = type == DType::boolean ? DType::u8 : isa::compute_type(type);
-  with_type(compute, [&](auto tag) {
-    using C = decltype(tag);
-    if constexpr (semantics::kIsFloat<C> || semantics::kIsInteger<C>) {
-      std::vector<C> elements = line_of<C>(work, lines, line, 0);
-      const C result = reduced(opcode, elements);
-      work.give(0, line,
-                type == DType::boolean ? static_cast<uint64_t>(result) : rounded(type, result));
-    }
-  });
+  std::vector<uint64_t> elements;
+  for (int64_t k = 0; k < lines.n; ++k) elements.push_back(work.source(lines.element(line, k)));
+  work.give(0, line, reduced_bits(opcode, type, elements));
 }
 
 void cumsum_line(Work& work, const Lines& lines, int64_t line) {

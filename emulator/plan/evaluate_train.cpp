@@ -83,7 +83,7 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
     step.opcode = static_cast<Opcode>(tail.items[0].index);
     step.from = step.to = type;
     step.inputs[0].from = MicroStep::From::main;
-    bits = work.run({step}, out, index, {&bits, 1}, nullptr);
+    bits = work.run({step}, out, index, {{&bits, 1}, {}}, nullptr);
   }
   return cast_bits(type, of.type.dtype, bits);
 }

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/fuse_rows.h"
 #include "emulator/plan/rules.h"
+#include "emulator/plan/uses.h"
 #include "isa/semantics/reduce.h"
 
 namespace trek::plan {
@@ -21,27 +23,25 @@ using Kind = Name::Kind;
 
 class Fuser {
  public:
-  Fuser(const Module& module, const Flow& flow, bool enabled)
-      : module_(module), flow_(flow), enabled_(enabled) {}
+  Fuser(const Module& module, const Flow& flow, const Uses& uses, bool enabled)
+      : module_(module),
+        flow_(flow),
+        uses_(uses),
+        enabled_(enabled),
+        groups_(flow.steps.size()),
+        fused_(flow.values.size()) {}
   Fusion run();
 
  private:
-  struct Use {
-    uint32_t definition = kNone;
-    uint32_t consumer = kNone;  // one of them
-    uint32_t consumers = 0;     // different steps
-    bool fused = false;         // it has become part of another group
-  };
-  using Key = std::pair<Kind, uint32_t>;
-
-  void collect();
-  void note_use(Name name, uint32_t step);
   Group plain(uint32_t at);
   Group chain(uint32_t at);
   bool redirected(uint32_t at, Group& group);
   std::optional<std::string> refusal(uint32_t value, uint32_t at, bool prologue) const;
-  bool written_between(const Group& group, uint32_t from, uint32_t to) const;
+  bool written_between(const Group& group, uint32_t from, uint32_t to) const {
+    return uses_.written_between(names_read(flow_, group), from, to);
+  }
   std::optional<std::string> overwrites_input(const Group& group, const Step& last) const;
+  bool may_move(const Group& producer, uint32_t at) const;
   bool take(uint32_t value, uint32_t at, bool prologue);
   void tell(bool fused, uint32_t value, uint32_t at, std::string_view why);
   MicroStep::Input add_operand(Group& group, Name name) const;
@@ -53,73 +53,18 @@ class Fuser {
   void repeat(uint32_t definition, const std::vector<uint32_t>& readers);
   void repeat_all();
   MicroStep micro_step(Group& group, const Step& step) const;
-  std::string describe(uint32_t at) const;
 
   const Module& module_;
   const Flow& flow_;
+  const Uses& uses_;
   bool enabled_;
-  std::vector<Use> uses_;                        // per value
-  std::map<Key, std::vector<uint32_t>> writes_;  // of tensors and variables, ascending
-  std::vector<std::optional<Group>> groups_;     // per step; none where it is part of another
-  std::vector<std::pair<uint32_t, FusionNote>> notes_;  // each with its value
+  std::vector<std::optional<Group>> groups_;  // per step; none where it is part of another
+  std::vector<bool> fused_;                   // per value: it has become part of another group
+  std::vector<Fusion::Note> notes_;
 };
 
-void Fuser::note_use(Name name, uint32_t step) {
-  if (!name.is(Kind::value)) return;
-  Use& use = uses_[name.index];
-  if (use.consumer != step) ++use.consumers;
-  use.consumer = step;
-}
-
-void Fuser::collect() {
-  uses_.resize(flow_.values.size());
-  groups_.resize(flow_.steps.size());
-  for (uint32_t at = 0; at < flow_.steps.size(); ++at) {
-    const Step& step = flow_.steps[at];
-    for (Name name : step.operands) note_use(name, at);
-    for (const FlowAttribute& attribute : step.attributes)
-      for (Name name : attribute.items) note_use(name, at);
-    const isa::OpInfo& op = isa::info(step.opcode);
-    for (size_t i = 0; i < step.operands.size() && i < op.operands.size(); ++i)
-      if (op.operands[i].access == isa::Access::inout)
-        writes_[{step.operands[i].kind, step.operands[i].index}].push_back(at);
-    for (Name name : step.results) {
-      if (name.is(Kind::value)) uses_[name.index].definition = at;
-      if (name.is(Kind::tensor) || flow_.values[name.index].variable)
-        writes_[{name.kind, name.index}].push_back(at);
-    }
-  }
-}
-
-std::string Fuser::describe(uint32_t at) const {
-  const Step& step = flow_.steps[at];
-  const std::string_view function =
-      step.function < module_.functions.size()
-          ? std::string_view(module_.strings[module_.functions[step.function].name])
-          : "init";
-  return fmt::format("{} ({}:{})", isa::info(step.opcode).mnemonic, function, step.instruction);
-}
-
 void Fuser::tell(bool fused, uint32_t value, uint32_t at, std::string_view why) {
-  const std::string_view name = flow_.values[value].name;
-  const std::string from = describe(uses_[value].definition);
-  std::string text = fused ? fmt::format("{} of {} into {}: {}", name, from, describe(at), why)
-                           : fmt::format("{} of {} stays: {}", name, from, why);
-  notes_.push_back({value, {fused, std::move(text)}});
-}
-
-bool Fuser::written_between(const Group& group, uint32_t from, uint32_t to) const {
-  std::vector<Name> read = group.operands;
-  if (group.main != kNone)
-    for (const FlowAttribute& attribute : flow_.steps[group.main].attributes)
-      read.insert(read.end(), attribute.items.begin(), attribute.items.end());
-  for (Name name : read) {
-    const auto found = writes_.find({name.kind, name.index});
-    if (found == writes_.end()) continue;
-    const auto next = std::upper_bound(found->second.begin(), found->second.end(), from);
-    if (next != found->second.end() && *next < to) return true;
-  }
-  return false;
+  notes_.push_back(note_of(module_, flow_, {value, uses_[value].definition}, fused, at, why));
 }
 
 // A group may write what it reads only element by element.
@@ -131,9 +76,15 @@ std::optional<std::string> Fuser::overwrites_input(const Group& group, const Ste
   return std::nullopt;
 }
 
+// Whether a group can be executed where step `at` stands, and give its destination.
+bool Fuser::may_move(const Group& producer, uint32_t at) const {
+  return !written_between(producer, producer.step, at) &&
+         !overwrites_input(producer, flow_.steps[at]);
+}
+
 // Why the producer of `value` cannot become part of step `at`; nothing where it can.
 std::optional<std::string> Fuser::refusal(uint32_t value, uint32_t at, bool prologue) const {
-  const Use& use = uses_[value];
+  const Uses::Use& use = uses_[value];
   const FlowValue& v = flow_.values[value];
   const Step& step = flow_.steps[at];
   if (!enabled_) return "fusion is off";
@@ -331,7 +282,7 @@ uint32_t readers_of(const std::vector<MicroStep>& program, uint32_t operand) {
 bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) const {
   const Name name = group.operands[operand];
   if (!enabled_ || !name.is(Kind::value)) return false;
-  const Use& use = uses_[name.index];
+  const Uses::Use& use = uses_[name.index];
   const FlowValue& value = flow_.values[name.index];
   if (use.definition == kNone || value.type.scalar || value.variable) return false;
   if (readers_of(group.chain, operand) != use.consumers) return false;
@@ -341,8 +292,7 @@ bool Fuser::is_absorbable(const Group& group, uint32_t operand, uint32_t at) con
          !may_trap(module_, flow_, producer) &&
          value.type.shape == flow_.type_of(module_, flow_.steps[at].results[0]).shape &&
          from->chain.size() + group.chain.size() <= kMaxMicroSteps &&
-         from->operands.size() + group.operands.size() <= kMaxOperands &&
-         !written_between(*from, use.definition, at) && !overwrites_input(*from, flow_.steps[at]);
+         from->operands.size() + group.operands.size() <= kMaxOperands && may_move(*from, at);
 }
 
 // Puts the program of an operand's producer before one of the group's own that reads the operand.
@@ -386,26 +336,9 @@ void Fuser::absorb(Group& group, uint32_t at) {
     group.weight += groups_[uses_[value].definition]->weight;
     splice_before(group, group.chain, i);
     groups_[uses_[value].definition].reset();
-    uses_[value].fused = true;
+    fused_[value] = true;
     tell(true, value, at, "chain");
     i = group.own_operands;  // what it reads may have no other readers either
-  }
-}
-
-// Whether one step of a program is worth less than to write and read a tensor.
-bool is_cheap(const Group& group) {
-  if (group.main != kNone || group.chain.size() != 1) return false;
-  switch (group.chain[0].opcode) {
-    case Opcode::Add:
-    case Opcode::Sub:
-    case Opcode::Mul:
-    case Opcode::Fma:
-    case Opcode::Neg:
-    case Opcode::Relu:
-    case Opcode::Cast:
-      return true;
-    default:
-      return false;
   }
 }
 
@@ -430,8 +363,7 @@ std::vector<MicroStep>* Fuser::program_for(Group& group, uint32_t operand,
                     flow_.type_of(module_, group.operands[operand]).shape == shape &&
                     producer.chain.size() + program.size() <= kMaxMicroSteps &&
                     producer.operands.size() + group.operands.size() <= kMaxOperands &&
-                    !written_between(producer, definition, group.step) &&
-                    !overwrites_input(producer, last);
+                    may_move(producer, group.step);
   return fits ? &program : nullptr;
 }
 
@@ -468,7 +400,7 @@ void Fuser::repeat(uint32_t definition, const std::vector<uint32_t>& readers) {
   }
   groups_[readers.front()]->weight += groups_[definition]->weight;
   groups_[definition].reset();
-  uses_[name.index].fused = true;
+  fused_[name.index] = true;
 }
 
 void Fuser::repeat_all() {
@@ -501,16 +433,17 @@ void Fuser::repeat_all() {
 }
 
 Fusion Fuser::run() {
-  collect();
   for (uint32_t at = 0; at < flow_.steps.size(); ++at)
     groups_[at] = rule_of(flow_.steps[at].opcode).chain ? chain(at) : plain(at);
   if (enabled_) repeat_all();
   Fusion fusion;
-  for (auto& group : groups_)
-    if (group) fusion.groups.push_back(std::move(*group));
-  fusion.notes.reserve(notes_.size());
-  for (auto& [value, note] : notes_)
-    if (note.fused || !uses_[value].fused) fusion.notes.push_back(std::move(note));
+  for (auto& group : groups_) {
+    if (!group) continue;
+    group->results = flow_.steps[group->step].results;
+    fusion.groups.push_back(std::move(*group));
+  }
+  fusion.notes = std::move(notes_);
+  fusion.fused = std::move(fused_);
   return fusion;
 }
 
@@ -542,8 +475,65 @@ bool may_trap(const Module& module, const Flow& flow, const Step& step) {
   return !divides || !isa::is_real(element_type(module, flow, step));
 }
 
+bool is_cheap(const Group& group) {
+  if (group.main != kNone || group.chain.size() != 1) return false;
+  switch (group.chain[0].opcode) {
+    case Opcode::Add:
+    case Opcode::Sub:
+    case Opcode::Mul:
+    case Opcode::Fma:
+    case Opcode::Neg:
+    case Opcode::Relu:
+    case Opcode::Cast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<Name> names_read(const Flow& flow, const Group& group) {
+  std::vector<Name> names = group.operands;
+  if (group.main != kNone)
+    for (const FlowAttribute& attribute : flow.steps[group.main].attributes)
+      names.insert(names.end(), attribute.items.begin(), attribute.items.end());
+  return names;
+}
+
+namespace {
+
+std::string text_of(const Module& module, const Step& step) {
+  const std::string_view function =
+      step.function < module.functions.size()
+          ? std::string_view(module.strings[module.functions[step.function].name])
+          : "init";
+  return fmt::format("{} ({}:{})", isa::info(step.opcode).mnemonic, function, step.instruction);
+}
+
+}  // namespace
+
+Fusion::Note note_of(const Module& module, const Flow& flow, Defined value, bool fused, uint32_t at,
+                     std::string_view why) {
+  const std::string_view name = flow.values[value.value].name;
+  const std::string from = text_of(module, flow.steps[value.definition]);
+  return {value.value,
+          {fused, fused ? fmt::format("{} of {} into {}: {}", name, from,
+                                      text_of(module, flow.steps[at]), why)
+                        : fmt::format("{} of {} stays: {}", name, from, why)}};
+}
+
+std::vector<FusionNote> Fusion::take_notes() {
+  std::vector<FusionNote> taken;
+  taken.reserve(notes.size());
+  for (Note& each : notes)
+    if (each.note.fused || !fused[each.value]) taken.push_back(std::move(each.note));
+  return taken;
+}
+
 Fusion fuse(const Module& module, const Flow& flow, bool enabled) {
-  return Fuser(module, flow, enabled).run();
+  const Uses uses(flow);
+  Fusion fusion = Fuser(module, flow, uses, enabled).run();
+  if (enabled) fuse_rows(module, flow, uses, fusion);
+  return fusion;
 }
 
 }  // namespace trek::plan

@@ -114,7 +114,7 @@ void Grouper::note(uint32_t at) {
     if (place == to[of].end() || *place != at) to[of].insert(place, at);
   };
   each_read(group(at), [&](Name name) { add(readers_, name); });
-  for (Name name : results_of(flow_, group(at))) add(writers_, name);
+  for (Name name : group(at).results) add(writers_, name);
   const Step& last = flow_.steps[group(at).step];
   const isa::OpInfo& op = isa::info(last.opcode);
   for (size_t i = 0; i < last.operands.size() && i < op.operands.size(); ++i)
@@ -212,11 +212,12 @@ bool Grouper::writes_over(Name result, const Group& of, const Common& shape) con
 bool Grouper::can_join(uint32_t a, uint32_t b, Name value) const {
   const Group& from = group(a);
   const Group& to = group(b);
+  if (!to.phases.empty()) return false;
   const std::optional<Common> shape = shape_of(from);
   if (!shape || region(a) != region(b) || !takes_chain(from, *shape) || !takes_chain(to, *shape))
     return false;
-  const std::vector<Name>& given = results_of(flow_, from);
-  const std::vector<Name>& results = results_of(flow_, to);
+  const std::vector<Name>& given = from.results;
+  const std::vector<Name>& results = to.results;
   const size_t products = 1 + from.others.size() + (to.main == kNone ? 0 : 1 + to.others.size());
   const std::optional<Common> other = shape_of(to);
   if (to.main != kNone && (!other || !shape->fits(*other))) return false;
@@ -286,7 +287,7 @@ Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) 
     for (MicroStep::Input& input : step.attributes) input = moved(input);
     to.chain.push_back(step);
   }
-  const std::vector<Name>& results = results_of(flow_, b);
+  const std::vector<Name>& results = b.results;
   for (size_t i = 0; i < results.size(); ++i) {
     to.results.push_back(results[i]);
     to.gives.push_back(moved(b.gives.empty() ? last_of(b) : b.gives[i]));
@@ -298,14 +299,15 @@ void Grouper::join(uint32_t a, uint32_t b, Name value) {
   std::vector<uint32_t>& readers = readers_[slot(value)];
   groups_[b] = joined(group(a), group(b), value, readers.size() > 1);
   fusion_.notes.push_back(
-      {true, fmt::format("{} into a node with {} thin products", flow_.values[value.index].name,
-                         1 + group(b).others.size())});
+      {value.index,
+       {true, fmt::format("{} into a node with {} thin products", flow_.values[value.index].name,
+                          1 + group(b).others.size())}});
   std::erase(readers, b);
   for (std::vector<std::vector<uint32_t>>* all : {&readers_, &writers_})
     each_read(group(a), [&](Name name) {
       if (slot(name) != kNowhere) std::erase((*all)[slot(name)], a);
     });
-  for (Name name : results_of(flow_, group(a))) std::erase(writers_[slot(name)], a);
+  for (Name name : group(a).results) std::erase(writers_[slot(name)], a);
   groups_[a].reset();
   note(b);
 }
@@ -331,10 +333,10 @@ bool Grouper::takes_copy(uint32_t at, size_t result, uint32_t copy) const {
   const Group& from = group(at);
   const Group& of = group(copy);
   const Name name = from.results[result];
-  const bool is_copy = of.main == kNone && of.chain.size() == 1 &&
+  const bool is_copy = of.main == kNone && of.phases.empty() && of.chain.size() == 1 &&
                        of.chain[0].opcode == Opcode::Copy && of.operands == std::vector{name};
   if (!is_copy || region(copy) != region(at)) return false;
-  const std::vector<Name>& results = results_of(flow_, of);
+  const std::vector<Name>& results = of.results;
   if (results.size() != 1 || is_plain(results[0]) || type(results[0]) != type(name)) return false;
   const Name target = results[0];
   const std::vector<uint32_t>& readers = readers_[slot(name)];
@@ -345,7 +347,7 @@ bool Grouper::takes_copy(uint32_t at, size_t result, uint32_t copy) const {
 
 void Grouper::take_copy(uint32_t at, size_t result, uint32_t copy) {
   const Name name = group(at).results[result];
-  const Name target = results_of(flow_, group(copy))[0];
+  const Name target = group(copy).results[0];
   groups_[at]->results[result] = target;
   groups_[at]->weight += group(copy).weight;
   for (const uint32_t reader : readers_[slot(name)])

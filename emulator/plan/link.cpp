@@ -37,7 +37,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.device = device;
   plan.fast = options.fast;
   lower(module, *flow, fusion, plan);
-  plan.fusion = std::move(fusion.notes);
+  plan.fusion = fusion.take_notes();
   split_long_reductions(plan);
   find_levels(plan);
   split_products(plan, options.tiles);

@@ -5,6 +5,7 @@
 
 #include "emulator/plan/geometry.h"
 #include "emulator/plan/renumber.h"
+#include "emulator/plan/rules.h"
 #include "emulator/plan/tiler.h"
 
 namespace trek::plan {
@@ -52,18 +53,9 @@ class LongReductions {
 };
 
 bool LongReductions::is_long(const Node& node) const {
-  switch (node.opcode) {
-    case Opcode::Sum:
-    case Opcode::Mean:
-    case Opcode::Prod:
-    case Opcode::Norm2:
-    case Opcode::Max:
-    case Opcode::Min:
-      break;
-    default:
-      return false;
-  }
-  if (node.unit != Unit::reduce || node.main_type.dtype == DType::none) return false;
+  if (!is_reduction(node.opcode) || node.unit != Unit::reduce || node.by_rows() ||
+      node.main_type.dtype == DType::none)
+    return false;
   const Type& main = node.operand_types[0];
   const Lines lines = lines_of(main.shape, axes_of(plan_, node));
   if (!lines.adjacent || lines.lines == 0 || lines.n < 2 * kTile || lines.n % kTile != 0)

@@ -68,11 +68,8 @@ void Lowering::collect_uses() {
   source_.resize(flow_.values.size());
   for (const Group& group : groups_) {
     const Step& last = flow_.steps[group.step];
-    for (Name name : group.operands) use(name, group.step);
-    if (group.main != kNone)
-      for (const FlowAttribute& attribute : flow_.steps[group.main].attributes)
-        for (Name name : attribute.items) use(name, group.step);
-    for (Name name : results_of(flow_, group)) {
+    for (Name name : names_read(flow_, group)) use(name, group.step);
+    for (Name name : group.results) {
       use(name, group.step);
       if (name.is(Kind::value)) begin_[name.index] = std::min(begin_[name.index], group.step);
       if (name.is(Kind::tensor) || flow_.values[name.index].variable)
@@ -271,6 +268,7 @@ void Lowering::make_node(const Group& group) {
   node.prologue = group.prologue;
   node.chain = group.chain;
   node.gives = group.gives;
+  node.phases = group.phases;
   for (Name name : group.operands) {
     node.operands.push_back(operand(name));
     node.operand_types.push_back(flow_.type_of(module_, name));
@@ -285,9 +283,10 @@ void Lowering::make_node(const Group& group) {
     node.others.push_back(
         {other.right, other.bias, attributes(step), flow_.type_of(module_, step.results[0])});
   }
-  for (Name name : results_of(flow_, group)) node.results.push_back(view(name));
+  if (!group.phases.empty()) node.main_type = group.source;
+  for (Name name : group.results) node.results.push_back(view(name));
   // A scalar instruction, and what acts on one element, is the control processor's.
-  const bool scalar = !last.results.empty() && flow_.type_of(module_, last.results[0]).scalar;
+  const bool scalar = !group.results.empty() && flow_.type_of(module_, group.results[0]).scalar;
   if (scalar && node.unit != Unit::control) {
     node.unit = Unit::control;
     node.tiling = Tiling::whole;

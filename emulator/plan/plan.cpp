@@ -39,6 +39,12 @@ std::string_view name(RegionKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+size_t Node::steps() const {
+  size_t all = prologue.size() + chain.size();
+  for (const Phase& phase : phases) all += phase.elements.size() + phase.tail.size();
+  return all;
+}
+
 bool Plan::encloses(uint32_t outer, uint32_t inner) const {
   while (inner != kNone && regions[inner].depth > regions[outer].depth)
     inner = regions[inner].parent;

@@ -116,11 +116,14 @@ struct MicroStep {
     none,
     operand,
     step,
-    main
-  };  // main: what the node's own instruction gave
+    main,    // what the node's own instruction gave
+    number,  // of a row node: what an earlier phase gave for the row
+    kept,    // the element that an earlier phase has kept
+  };
   struct Input {
     From from = From::none;
-    // Of Node::operands, of an earlier step of the same program; of a node with several products, of these.
+    // Of Node::operands, of an earlier step of the same program, of Node::phases; of a node with several products, of
+    // these.
     uint32_t index = 0;
     bool operator==(const Input&) const = default;
   };
@@ -158,6 +161,27 @@ struct MatrixTiles {
   bool operator==(const MatrixTiles&) const = default;
 };
 
+// A phase of a row node. Rows are lines along the last axis of a shape, of at most kRowElements; a row goes through all
+// phases in order, and then through the node's chain. What a phase gives for a row is a number, or elements.
+struct Phase {
+  enum class Kind : uint8_t {
+    reduction,  // of what `elements` gives; its result goes through `tail`, over rows
+    numbers,    // `tail` alone
+    keep,       // what `elements` gives stays, because later phases read it more than once
+  };
+  Kind kind = Kind::reduction;
+  isa::Opcode opcode{};                 // of a reduction: Sum, Mean, Prod, Norm2, Max, Min
+  isa::DType dtype = isa::DType::none;  // of the elements, to which a reduction rounds
+  std::vector<MicroStep> elements;      // over the rows' elements
+  std::vector<MicroStep> tail;          // may be empty
+  isa::Type type;                       // of the numbers, one for each row
+  uint32_t result = kNone;              // of Node::results, where other nodes read the numbers
+};
+inline constexpr int64_t kRowElements = 8192;
+inline constexpr size_t kMaxPhases = 6;
+inline constexpr size_t kMaxKept = 1;       // phases that keep elements
+inline constexpr size_t kMaxRowValues = 8;  // of a program: operands and values of steps at once
+
 struct Node {
   isa::Opcode opcode{};  // its own instruction; of a purely pointwise node the last of its chain
   Unit unit = Unit::control;
@@ -176,6 +200,9 @@ struct Node {
   std::vector<MicroStep> chain;     // a pointwise node's work; of others the tail
   std::vector<OtherProduct> others;
   std::vector<MicroStep::Input> gives;  // of a node with a group of products: what each result is
+  // Of a row node, which has no operands of its own, and whose rows are those of main_type. Its chain, if it has one,
+  // gives the elements of result 0.
+  std::vector<Phase> phases;
   uint32_t first_task = 0;
   uint32_t tasks = 0;
   uint32_t decides = kNone;  // the region whose trips this control node decides
@@ -186,6 +213,9 @@ struct Node {
   Depth depth;               // and the k that it sums
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
+  bool by_rows() const { return !phases.empty(); }
+  // Steps of all its programs, for one element.
+  size_t steps() const;
 };
 
 // A matrix product that was given tiles: as one node, before its k was divided, with the share that they are for.

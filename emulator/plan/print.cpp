@@ -42,6 +42,19 @@ std::string program_text(const std::vector<MicroStep>& program) {
   return text;
 }
 
+// "(sub . mul) . mean . (add . rsqrt)"
+std::string phase_text(const Phase& phase) {
+  const auto programmed = [](const std::vector<MicroStep>& program) {
+    return fmt::format("({})", program_text(program));
+  };
+  if (phase.kind == Phase::Kind::keep) return programmed(phase.elements);
+  if (phase.kind == Phase::Kind::numbers) return programmed(phase.tail) + " of a row";
+  std::string text =
+      fmt::format("{} . {}", programmed(phase.elements), isa::info(phase.opcode).mnemonic);
+  if (!phase.tail.empty()) text += " . " + programmed(phase.tail);
+  return text;
+}
+
 std::string node_text(const Plan& plan, const Node& node) {
   std::string text;
   for (size_t i = 0; i < node.results.size(); ++i)
@@ -49,10 +62,15 @@ std::string node_text(const Plan& plan, const Node& node) {
                         text_of(plan, {Operand::Kind::view, node.results[i]}));
   if (!text.empty()) text += " = ";
   const bool is_chain = node.main_type.dtype == isa::DType::none && !node.chain.empty();
+  for (const Phase& phase : node.phases) text += phase_text(phase) + "; ";
   if (!node.prologue.empty()) text += fmt::format("({}) . ", program_text(node.prologue));
-  text += is_chain ? program_text(node.chain) : std::string(isa::info(node.opcode).mnemonic);
+  if (node.by_rows())
+    text += program_text(node.chain);
+  else
+    text += is_chain ? program_text(node.chain) : std::string(isa::info(node.opcode).mnemonic);
   if (!node.others.empty()) text += fmt::format(" x {}", products_of(node));
-  if (!is_chain && !node.chain.empty()) text += fmt::format(" . ({})", program_text(node.chain));
+  if (!is_chain && !node.by_rows() && !node.chain.empty())
+    text += fmt::format(" . ({})", program_text(node.chain));
   bool first = true;
   for (Operand operand : node.operands) {
     if (!operand) continue;

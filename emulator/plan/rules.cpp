@@ -108,4 +108,18 @@ Rule rule_of(Opcode opcode) {
   return kControl;
 }
 
+bool is_reduction(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::Sum:
+    case Opcode::Mean:
+    case Opcode::Prod:
+    case Opcode::Norm2:
+    case Opcode::Max:
+    case Opcode::Min:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace trek::plan

@@ -15,5 +15,7 @@ struct Rule {
 };
 
 Rule rule_of(isa::Opcode opcode);
+// Whether an instruction joins the elements of a line to one, by the reduction order: sum, mean, prod, norm2, max, min.
+bool is_reduction(isa::Opcode opcode);
 
 }  // namespace trek::plan

@@ -51,7 +51,7 @@ double work_of(const Plan& plan, const Node& node) {
     const auto elements = static_cast<double>(
         std::max(plan.views[node.results[0]].type.elements(),
                  node.operand_types.empty() ? 0 : node.operand_types[0].elements()));
-    cycles += elements * static_cast<double>(node.prologue.size() + node.chain.size()) / kSteps;
+    cycles += elements * static_cast<double>(node.steps()) / kSteps;
   }
   if (node.unit != Unit::matrix) return cycles;
   const MatrixShape shape = matrix_shape(node);

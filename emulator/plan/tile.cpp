@@ -62,24 +62,26 @@ Box broadcast_part(const Type& type, const isa::Shape& shape, const Box& part) {
   return box_of(type.shape, broadcast_window(shape, type.shape, window_of(shape, part)));
 }
 
+// What a program over the part `like` of a tensor of `shape` reads.
+void Tiler::read_program(const Node& node, const std::vector<MicroStep>& program,
+                         const isa::Shape& shape, const Box& like) {
+  const auto input = [&](const MicroStep::Input& in) {
+    if (in.from != MicroStep::From::operand) return;
+    add(node.operands[in.index], broadcast_part(node.operand_types[in.index], shape, like), false,
+        false);
+  };
+  for (const MicroStep& step : program) {
+    for (const auto& in : step.inputs) input(in);
+    for (const auto& in : step.attributes) input(in);
+  }
+}
+
 // What prologue and tail read.
 void Tiler::read_programs(const Node& node, const Box& like_main, const Type& main,
                           const Box& like_result) {
-  const auto inputs = [&](const std::vector<MicroStep>& program, const isa::Shape& shape,
-                          const Box& like) {
-    const auto input = [&](const MicroStep::Input& in) {
-      if (in.from != MicroStep::From::operand) return;
-      add(node.operands[in.index], broadcast_part(node.operand_types[in.index], shape, like), false,
-          false);
-    };
-    for (const MicroStep& step : program) {
-      for (const auto& in : step.inputs) input(in);
-      for (const auto& in : step.attributes) input(in);
-    }
-  };
-  inputs(node.prologue, main.shape, like_main);
+  read_program(node, node.prologue, main.shape, like_main);
   if (!node.results.empty())
-    inputs(node.chain, plan_.views[node.results[0]].type.shape, like_result);
+    read_program(node, node.chain, plan_.views[node.results[0]].type.shape, like_result);
 }
 
 // What reads the products of a batch is cut as they are, so that a head of attention stays where it is: the
@@ -208,7 +210,7 @@ void Tiler::run() {
         if (node.unit == Unit::move)
           scatter(node);
         else
-          is_loss(node) ? loss(node) : lines(node);
+          node.by_rows() ? rows(node) : is_loss(node) ? loss(node) : lines(node);
         break;
       case Tiling::matrix:
         matrix(node);

@@ -61,6 +61,33 @@ void Tiler::lines(Node& node) {
   });
 }
 
+// A row of everything that has its size, a number of everything that has one for a row; as many rows as a unit works on
+// at once, or a few times as many.
+void Tiler::rows(Node& node) {
+  const isa::Shape& shape = node.main_type.shape;
+  const int64_t elements = shape.elements();
+  const int64_t n = shape[shape.rank() - 1];
+  const int64_t of_batch = piece(node, elements);
+  const int64_t size = of_batch % n == 0 && of_batch != 0 ? of_batch : chunk(elements);
+  int64_t share = std::max<int64_t>(1, size / n);
+  const int64_t at_once = std::max<int64_t>(1, kRowElements / n);
+  if (share > at_once) share -= share % at_once;
+  for (int64_t first = 0; first < elements / n; first += share) {
+    const int64_t count = std::min(share, elements / n - first);
+    start(node, first, count);
+    const Box of_elements = range(first * n, count * n);
+    const Box of_numbers = range(first, count);
+    for (const Phase& phase : node.phases) {
+      read_program(node, phase.elements, shape, of_elements);
+      read_program(node, phase.tail, phase.type.shape, of_numbers);
+    }
+    read_program(node, node.chain, shape, of_elements);
+    for (size_t i = 0; i < node.results.size(); ++i)
+      add({Operand::Kind::view, node.results[i]},
+          i == 0 && !node.chain.empty() ? of_elements : of_numbers, true, false);
+  }
+}
+
 // Lines along axes that are not neighbours. Only reductions have them: one result for a line.
 void Tiler::scattered_lines(Node& node, const Lines& lines, int64_t size) {
   const Type& main = node.operand_types[0];

@@ -15,6 +15,7 @@ class Tiler {
   void elements(Node& node);
   void lines(Node& node);
   void scattered_lines(Node& node, const Lines& lines, int64_t size);
+  void rows(Node& node);
   void scatter(Node& node);
   void update(Node& node);
   void loss(Node& node);
@@ -24,6 +25,8 @@ class Tiler {
   void start(const Node& node, int64_t first, int64_t count);
   void add(Operand operand, const Box& part, bool write, bool partial);
   void read_scalars(const Node& node);
+  void read_program(const Node& node, const std::vector<MicroStep>& program,
+                    const isa::Shape& shape, const Box& like);
   void read_programs(const Node& node, const Box& like_main, const isa::Type& main,
                      const Box& like_result);
   void matrix_operand(Operand operand, const isa::Type& type, const MatrixShape& shape,

@@ -157,6 +157,46 @@ TEST_CASE("lines that have no room in shared memory are worked on in parts") {
   }
 }
 
+TEST_CASE("rows go through all phases of their node") {
+  for (const char* type : {"f32", "f16", "bf16"})
+    for (const int n : {2, 33, 768, 1025, 4096}) {
+      INFO(type << " " << n);
+      expect_same(fmt::format(R"(
+.state @x {0}[9,{1}] = normal(0.2, 1, key=1)
+.state @z {0}[9,{1}] = uniform(0.5, 2, key=2)
+.state @scale {0}[{1}] = normal(1, 0.1, key=3)
+.state @lift {0}[9,1] = normal(0, 1, key=4)
+.output @norm {0}[9,{1}]
+.output @mean {0}[9,1]
+.output @soft {0}[9,{1}]
+.output @all {0}[9,{1}]
+.func main() {{
+  %mean = mean @x, axis=1, keep
+  %centred = sub @x, %mean
+  %square = mul %centred, %centred
+  %spread = mean %square, axis=1, keep
+  %factor = rsqrt %spread
+  %unit = mul %centred, %factor
+  @norm = mul %unit, @scale
+  @mean = copy %mean
+  %most = max @x, axis=1, keep
+  %below = sub @x, %most
+  %e = exp %below
+  %sum = sum %e, axis=1, keep
+  @soft = div %e, %sum
+  %least = min @z, axis=1, keep
+  %length = norm2 @z, axis=1, keep
+  %both = add %least, %length
+  %lifted = add @z, @lift
+  %flag = gt %lifted, %both
+  %chosen = where %flag, @x, %both
+  @all = mul %chosen, @z
+}}
+)",
+                              type, n));
+    }
+}
+
 TEST_CASE("a line of more than a million elements is reduced in the reduction order") {
   expect_same(R"(
 .state @x f32[1100000] = normal(0, 1, key=1)
