@@ -300,6 +300,7 @@ void Record::group_program(const Draft& draft, ThinGroup& to) {
                   loads.emplace(input.index, static_cast<uint32_t>(loads.size())).first->second);
       case Input::Kind::scalar:
         return {Source::scalar, static_cast<uint8_t>(input.index)};
+      case Input::Kind::number:  // of row nodes
       case Input::Kind::none:
         break;
     }
