@@ -255,7 +255,7 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
   TREK_ROLLED
   for (int64_t group = first; group < end; group += part.rows) {
     const int64_t own = row_at(group);
-    const bool exists = part.has_row && group + part.row < end;
+    const bool exists = part.has_row() && group + part.row < end;
     Row next{};
     each_phase(of, [&](uint32_t p) TREK_TILE_LAMBDA {
       // What a warp reads there another may write again two turns later.

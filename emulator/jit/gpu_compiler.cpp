@@ -84,11 +84,11 @@ const device::Node& node_of(const Request& request) {
 }
 
 // Whether a node's unit is the same for any number of threads: products share out a tile by kBlockThreads, sorting has
-// counts of each thread in shared memory.
+// counts of each thread in shared memory. Rows that go through phases want more registers than wide blocks have.
 bool takes_any_block(const Request& request) {
   const auto kind = static_cast<device::Kind>(node_of(request).kind);
   return kind != device::Kind::matrix && kind != device::Kind::order &&
-         kind != device::Kind::permutation;
+         kind != device::Kind::permutation && kind != device::Kind::phases;
 }
 // Whether what counts of a node is how much of its data is on its way: more than caches hold.
 bool is_streamed(const Request& request) {
