@@ -145,7 +145,8 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& o
       const int64_t element = first + q;
       const uint32_t summed = four ? program.summed : 0;
       TREK_ROLLED
-      for (uint32_t l = summed; l < program.loads; ++l) bring(task, around, loads[l], element, four);
+      for (uint32_t l = summed; l < program.loads; ++l)
+        bring(task, around, loads[l], element, four);
       commit_copies();
       // The last step gives the result, but where there is none.
       uint32_t s = 1;

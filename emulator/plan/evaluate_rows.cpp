@@ -29,9 +29,9 @@ class RowWork {
       const uint64_t main = phase.kind == Phase::Kind::reduction
                                 ? reduced_bits(phase.opcode, phase.dtype, elements)
                                 : 0;
-      numbers_[p] = phase.tail.empty()
-                        ? main
-                        : work_.run(phase.tail, phase.type.shape, row, {{&main, 1}, numbers_}, nullptr);
+      numbers_[p] = phase.tail.empty() ? main
+                                       : work_.run(phase.tail, phase.type.shape, row,
+                                                   {{&main, 1}, numbers_}, nullptr);
       if (phase.result != kNone) work_.write(work_.node.results[phase.result], row, numbers_[p]);
     }
     for (int64_t k = 0; k < n_ && !work_.node.chain.empty(); ++k)

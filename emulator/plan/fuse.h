@@ -42,7 +42,7 @@ struct Group {
   std::vector<MicroStep> chain;
   std::vector<GroupProduct> others;
   std::vector<MicroStep::Input> gives;  // of joined products: what each result is
-  std::vector<Phase> phases;  // of rows
+  std::vector<Phase> phases;            // of rows
 };
 
 struct Fusion {
