@@ -232,11 +232,12 @@ void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen
   const plan::ProductWork work = plan::work_of(plan, chosen);
   const plan::MatrixTiles& before = plan.tilings[chosen.node.tiles];
   std::vector<TriedTiles>& tried = product.tried;
-  for (const plan::MatrixTiles& tiles : plan::candidates(plan.device, work))
-    tried.push_back({tiles, plan::estimate(plan.device, work, tiles), {}});
+  for (const plan::MatrixTiles& tiles : plan::candidates(plan.device, work)) {
+    const double cycles = plan::estimate(plan.device, work, tiles);
+    const auto slower = [](double than, const TriedTiles& each) { return than < each.cycles; };
+    tried.insert(std::upper_bound(tried.begin(), tried.end(), cycles, slower), {tiles, cycles, {}});
+  }
   product.candidates = tried.size();
-  std::stable_sort(tried.begin(), tried.end(),
-                   [](const TriedTiles& a, const TriedTiles& b) { return a.cycles < b.cycles; });
   const double hopeless = kHopeless * tried[0].cycles;
   size_t kept = 0;
   for (size_t i = 0; i < tried.size(); ++i) {

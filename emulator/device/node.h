@@ -391,6 +391,12 @@ struct ThinGroup {
   uint8_t unused[3];
 };
 
+// How a thin product is divided up, and what is worked out of several.
+struct ThinWork {
+  Thin cut;
+  ThinGroup group;
+};
+
 // A matrix product; strides are of elements, batches through the maps.
 struct Matrix {
   int64_t m;
@@ -419,11 +425,8 @@ struct Matrix {
 
   static constexpr uint8_t kNoTail = 0xFF;
   union alignas(16) {
-    Cut cut;  // of an ordered one
-    struct {
-      Thin cut;
-      ThinGroup group;
-    } thin;  // of a thin one
+    Cut cut;        // of an ordered one
+    ThinWork thin;  // of a thin one
   };
 };
 

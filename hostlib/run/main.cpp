@@ -22,7 +22,7 @@ namespace {
 
 int list_engines() {
   for (const EngineStatus& engine : engines())
-    print_out(fmt::format("{:<10} {:<12} {}\n", engine.name,
+    print_out(fmt::format("{:<15} {:<12} {}\n", engine.name,
                           engine.available ? "available" : "unavailable", engine.detail));
   return out_failed() ? kExitNoOutput : kExitDone;
 }
