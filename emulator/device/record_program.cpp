@@ -233,6 +233,22 @@ uint8_t Record::summed(const Draft& draft) const {
   return static_cast<uint8_t>(parts);
 }
 
+namespace {
+
+// A step of a program but for its numbers: `source` says where an input is found, `slot` where the value goes.
+template <class SourceOf>
+Step step_of(const Draft::Step& from, size_t slot, const SourceOf& source) {
+  Step step{};
+  step.opcode = static_cast<uint16_t>(from.opcode);
+  step.from = static_cast<uint8_t>(from.from);
+  step.to = static_cast<uint8_t>(from.to);
+  for (size_t i = 0; i < 3; ++i) step.inputs[i] = source(from.inputs[i]);
+  step.slot = static_cast<uint8_t>(slot);
+  return step;
+}
+
+}  // namespace
+
 Program Record::program(const Draft& draft, bool narrow, uint32_t most_slots) {
   std::vector<int> slots;
   std::map<uint32_t, int> loads;
@@ -272,13 +288,8 @@ Program Record::program(const Draft& draft, bool narrow, uint32_t most_slots) {
     loads_.push_back({static_cast<uint8_t>(operand), static_cast<uint8_t>(slot), {0, 0}});
   for (size_t s = 0; s < draft.steps.size(); ++s) {
     const Draft::Step& from = draft.steps[s];
-    device::Step step{};
-    step.opcode = static_cast<uint16_t>(from.opcode);
-    step.from = static_cast<uint8_t>(from.from);
-    step.to = static_cast<uint8_t>(from.to);
-    for (size_t i = 0; i < 3; ++i) step.inputs[i] = source(from.inputs[i]);
+    Step step = step_of(from, static_cast<size_t>(slots[s]), source);
     for (size_t i = 0; i < 2; ++i) step.numbers[i] = source(from.numbers[i]);
-    step.slot = static_cast<uint8_t>(slots[s]);
     if (narrow && !is_simple(from.opcode, from.from, from.to)) to.slow = 1;
     steps_.push_back(step);
   }
@@ -309,16 +320,8 @@ void Record::group_program(const Draft& draft, ThinGroup& to) {
   to.first_step = static_cast<uint16_t>(steps_.size());
   to.first_load = static_cast<uint16_t>(loads_.size());
   to.steps = static_cast<uint8_t>(draft.steps.size());
-  for (size_t s = 0; s < draft.steps.size(); ++s) {
-    const Draft::Step& from = draft.steps[s];
-    device::Step step{};
-    step.opcode = static_cast<uint16_t>(from.opcode);
-    step.from = static_cast<uint8_t>(from.from);
-    step.to = static_cast<uint8_t>(from.to);
-    for (size_t i = 0; i < 3; ++i) step.inputs[i] = source(from.inputs[i]);
-    step.slot = static_cast<uint8_t>(slot::kSteps + s);
-    steps_.push_back(step);
-  }
+  for (size_t s = 0; s < draft.steps.size(); ++s)
+    steps_.push_back(step_of(draft.steps[s], slot::kSteps + s, source));
   to.loads = static_cast<uint8_t>(loads.size());
   for (const auto& [operand, load] : loads)
     loads_.push_back(
