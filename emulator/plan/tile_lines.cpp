@@ -36,6 +36,15 @@ void each_tile(const Lines& lines, int64_t wanted, F&& f) {
 
 }  // namespace
 
+// Lines of a task, of `size` elements or a few more: rounded down they would make more tasks than there are places, and
+// some processor would have one more than the others.
+int64_t Tiler::share_of_lines(int64_t lines, int64_t n, int64_t size, int64_t at_once) const {
+  int64_t share = std::max<int64_t>(1, size / n);
+  if (share > at_once) share -= share % at_once;
+  const int64_t most = plan_.device.processors * tiles_of_processor(lines * n);
+  return lines > most * share ? (lines + most - 1) / most : share;
+}
+
 void Tiler::lines(Node& node) {
   const Type& main = node.operand_types[0];
   const Lines lines = lines_of(main.shape, axes_of(plan_, node));
@@ -43,7 +52,7 @@ void Tiler::lines(Node& node) {
   if (lines.n == 0) return whole(node);
   const int64_t of_batch = lines.inner == 1 ? piece(node, main.elements()) : 0;
   const int64_t size = of_batch % lines.n == 0 && of_batch != 0 ? of_batch : chunk(main.elements());
-  const int64_t share = std::max<int64_t>(1, size / lines.n);
+  const int64_t share = share_of_lines(lines.lines, lines.n, size, 1);
   if (!lines.adjacent) return scattered_lines(node, lines, share);
   const int64_t wanted = std::max(share, std::min(lines.inner, kColumns));
   each_tile(lines, wanted, [&](int64_t first, int64_t count) {
@@ -69,9 +78,8 @@ void Tiler::rows(Node& node) {
   const int64_t n = shape[shape.rank() - 1];
   const int64_t of_batch = piece(node, elements);
   const int64_t size = of_batch % n == 0 && of_batch != 0 ? of_batch : chunk(elements);
-  int64_t share = std::max<int64_t>(1, size / n);
-  const int64_t at_once = std::max<int64_t>(1, kRowElements / n);
-  if (share > at_once) share -= share % at_once;
+  const int64_t share =
+      share_of_lines(elements / n, n, size, std::max<int64_t>(1, kRowElements / n));
   for (int64_t first = 0; first < elements / n; first += share) {
     const int64_t count = std::min(share, elements / n - first);
     start(node, first, count);
@@ -158,8 +166,8 @@ void Tiler::loss(Node& node) {
   const int64_t classes = logits.shape[logits.shape.rank() - 1];
   const auto elements = [&](uint32_t view) { return plan_.views[view].type.elements(); };
   if (rows == 0 || (!only_gradient && elements(node.results[0]) != rows)) return whole(node);
-  const int64_t size = std::max<int64_t>(
-      1, chunk(kWorkOfLogit * logits.elements()) / kWorkOfLogit / std::max<int64_t>(1, classes));
+  const int64_t size = share_of_lines(rows, std::max<int64_t>(1, classes),
+                                      chunk(kWorkOfLogit * logits.elements()) / kWorkOfLogit, 1);
   for (int64_t first = 0; first < rows; first += size) {
     const int64_t count = std::min(size, rows - first);
     start(node, first, count);

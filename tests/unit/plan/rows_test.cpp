@@ -73,6 +73,20 @@ TEST_CASE("numbers that others read are results of their own") {
                            "%c = add @x, %a\n@y = mul %c, %e\n")) == 1);
 }
 
+TEST_CASE("rounding to whole rows gives no processor a tile more than its share") {
+  constexpr int kRows = 100;
+  const std::string loss =
+      "%i = iota shape=[100], to=i64, axis=0\n%t = mod %i, 33\n"
+      "@s, @y = cross_entropy.with_grad @x, %t, none\n";
+  for (const std::string& body : {std::string("@y = softmax @x\n"), std::string(kNorm), loss}) {
+    INFO(body);
+    const Plan plan = linked(assembled(with_rows(body, "f32", kRows)), small_device(3));
+    const Node& node = plan.nodes.back();
+    CHECK(node.tasks > 3);
+    CHECK(node.tasks <= 3 * static_cast<uint32_t>(plan.device.tiles_per_processor));
+  }
+}
+
 TEST_CASE("a second tensor of the rows' size stays another node's") {
   CHECK(nodes_of(with_rows("%m = mean @x, axis=1, keep\n%c = sub @x, %m\n@t = exp %c\n"
                            "@y = tanh %c\n")) == 2);
