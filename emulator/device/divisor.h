@@ -2,8 +2,8 @@
 // branch, which keeps it from working on the next one meanwhile.
 //
 // Let r be 1/v, correctly rounded. A quotient that is less than one unit in the last place from x/v becomes the
-// correctly rounded one by q + r (x - q v), both fused (Markstein, IBM J. Res. Dev. 34, 1990), and x r is brought so
-// near by doing the same once more. What is asked for is that no remainder x - q v underflows, which has 46 bits less
+// correctly rounded one by q + r (x - q v), both fused (Markstein, IBM J. Res. Dev. 34, 1990), and so near is x r + x s,
+// where s is what 1/v is more than r. What is asked for is that no remainder x - q v underflows, which has 46 bits less
 // than x at most.
 #pragma once
 
@@ -22,20 +22,21 @@ class Divisor {
   // Numbers whose reciprocal is exact, so that a product with it is the quotient.
   TREK_ON_DEVICE static bool is_power(float v) { return is_good(v) && (bits_of(v) << 9) == 0; }
 
-  TREK_ON_DEVICE explicit Divisor(float v) : value_(v), reciprocal_(1.0f / v) {}
+  TREK_ON_DEVICE explicit Divisor(float v)
+      : value_(v),
+        reciprocal_(1.0f / v),
+        rest_(semantics::fma(-reciprocal_, v, 1.0f) * reciprocal_) {}
   // x / v, where v is good, and x is +0 or, in size, from 2^-100 to 2^20.
   TREK_ON_DEVICE float divide(float x) const {
-    const float q = closer(x, x * reciprocal_);
-    return closer(x, q);
+    const float q = semantics::fma(x, reciprocal_, x * rest_);
+    return semantics::fma(semantics::fma(-q, value_, x), reciprocal_, q);
   }
   TREK_ON_DEVICE float reciprocal() const { return reciprocal_; }
 
  private:
-  TREK_ON_DEVICE float closer(float x, float q) const {
-    return semantics::fma(semantics::fma(-q, value_, x), reciprocal_, q);
-  }
   float value_;
   float reciprocal_;
+  float rest_;  // 1 / v less the reciprocal, rounded
 };
 
 }  // namespace trek::device

@@ -100,6 +100,10 @@ struct Operand {
   uint16_t unused;
 };
 inline constexpr uint8_t kNoScalar = 0xFF;
+// Whether four elements from a multiple of four on can be copied at once, beside four of the result.
+TREK_ON_DEVICE constexpr bool lies_in_fours(const Operand& operand) {
+  return operand.map.kind == Map::same && operand.offset % 16 == 0;
+}
 
 // A number that is the same for a whole task, as `to` after a cast from `from`.
 struct Scalar {
@@ -243,6 +247,7 @@ struct Phase {
   static constexpr uint8_t kNoResult = 0xFF;
 };
 inline constexpr uint32_t kMaxPhases = 6;
+inline constexpr uint32_t kMostRowThreads = 512;  // of a kernel that is made for such nodes
 inline constexpr uint32_t kMaxHeld = 2;
 inline constexpr uint32_t kMaxColumns = 2;
 inline constexpr uint32_t kColumnWords = 14 * 1024;  // of all together

@@ -9,19 +9,30 @@
 #include "emulator/device/apply.h"
 #include "emulator/device/index.h"
 #include "emulator/device/shared.h"
+#ifdef __CUDA__
+#include "emulator/device/streamed.h"
+#endif
 
 #define TREK_PROGRAM(N)                                                                            \
   TREK_ON_DEVICE uint64_t trek_program_##N(std::byte* arena, const uint32_t* addresses,            \
                                            const uint64_t* scalars, int64_t* fault, int64_t first, \
                                            int64_t ahead, uint64_t main);                          \
   TREK_ON_DEVICE int64_t trek_together_##N();
+#define TREK_STREAMED_PROGRAM(N)                                                            \
+  TREK_ON_DEVICE uint64_t trek_streamed_program_##N(                                        \
+      std::byte* arena, const uint32_t* addresses, const uint64_t* scalars, int64_t* fault, \
+      int64_t first, int64_t ahead, const uint64_t* arrived);
+// A streamed program is given what it reads in line with its result, by the number of the load.
 extern "C" {
 TREK_PROGRAM(0)
 TREK_PROGRAM(1)
 TREK_PROGRAM(2)
 TREK_PROGRAM(3)
+TREK_STREAMED_PROGRAM(2)
+TREK_STREAMED_PROGRAM(3)
 }
 #undef TREK_PROGRAM
+#undef TREK_STREAMED_PROGRAM
 
 namespace trek::device {
 
@@ -78,8 +89,7 @@ TREK_UNIT void give(const Task& task, uint32_t out, Aliased<Word>* word, int64_t
   store64(task.memory(to), static_cast<DType>(to.dtype), element, bits);
 }
 
-inline constexpr uint32_t kFour = 4;
-inline constexpr uint32_t kAhead = 4;  // fours of a thread, then
+inline constexpr uint32_t kAhead = 4;  // fours of a thread in a turn
 
 // Has what a program reads of four elements in line brought to the second-level cache.
 TREK_UNIT void prefetch_four(const Task& task, const Program& program, int64_t element) {
@@ -112,11 +122,71 @@ TREK_UNIT void give_four(const Task& task, uint32_t out, Aliased<Word>* words, i
   for (uint32_t e = 0; e < kFour; ++e) give<Word>(task, out, words + e, element + e, bits.e[e]);
 }
 
+TREK_UNIT uint64_t streamed_value_of(const Task& task, uint32_t which, int64_t first, int64_t ahead,
+                                     const uint64_t* arrived) {
+  const Context& in = task.context();
+  int64_t* fault = &task.fault().element;
+  if (which == kDeliver)
+    return trek_streamed_program_2(in.arena, in.addresses, task.scalars(), fault, first, ahead,
+                                   arrived);
+  return trek_streamed_program_3(in.arena, in.addresses, task.scalars(), fault, first, ahead,
+                                 arrived);
+}
+
 // A multiple of four: said in a way that the compiler does not take for what it knew and forgot.
 TREK_UNIT int64_t said_multiple(int64_t element) {
   int64_t fourth = element >> 2;
   asm("" : "+l"(fourth));
   return fourth << 2;
+}
+
+// What a pointwise node gives for elements first ... first + count - 1, in line and from a multiple of four on, but for
+// the last that are no four.
+TREK_UNIT void run_stream(const Task& task, uint32_t which, int64_t first, uint32_t count,
+                          uint32_t out) {
+  const Program& program = program_of(task.node(), which);
+  const Stream stream(task, program, first, count);
+  const Operand& result = task.node().result(out);
+  std::byte* to = task.memory(result);
+  const auto make = [&](int64_t element, const Arrived& four) TREK_TILE_LAMBDA {
+    FourBits bits;
+    TREK_UNROLLED
+    for (uint32_t e = 0; e < kFour; ++e)
+      bits.e[e] = streamed_value_of(task, which, element, e, four.value[e]);
+    return bits;
+  };
+  const auto store = [&](int64_t element, const FourBits& bits) TREK_TILE_LAMBDA {
+    TREK_UNROLLED
+    for (uint32_t e = 0; e < kFour; ++e)
+      store64(to, static_cast<DType>(result.dtype), element + e, bits.e[e]);
+  };
+  const uint32_t turns = count / stream.turn_elements();
+  for (uint32_t turn = 0; turn < kTurns; ++turn) stream.ask(turn);
+  uint32_t turn = 0;
+  TREK_ROLLED
+  for (; turn < turns; ++turn) {
+    wait_for_copies(kTurns - 1);
+    Arrived fours[kMostFours];
+    TREK_UNROLLED
+    for (uint32_t a = 0; a < kMostFours; ++a)
+      if (a < stream.fours()) fours[a] = stream.take(turn, a);
+    stream.ask(turn + kTurns);
+    // Nothing is stored before all is loaded: what lies in between would be loaded again.
+    const int64_t element = said_multiple(first + stream.position(turn));
+    FourBits bits[kMostFours];
+    TREK_UNROLLED
+    for (uint32_t a = 0; a < kMostFours; ++a)
+      if (a < stream.fours()) bits[a] = make(element + a * stream.stride(), fours[a]);
+    TREK_UNROLLED
+    for (uint32_t a = 0; a < kMostFours; ++a)
+      if (a < stream.fours()) store(element + a * stream.stride(), bits[a]);
+  }
+  wait_for_copies(0);
+  TREK_ROLLED
+  for (uint32_t a = 0; a < stream.fours() && stream.has(turn, a); ++a) {
+    const int64_t element = said_multiple(first + stream.position(turn) + a * stream.stride());
+    store(element, make(element, stream.take(turn, a)));
+  }
 }
 
 // A thread takes four neighbouring positions where they may be four elements in line, whose loads and stores then
@@ -133,7 +203,11 @@ TREK_UNIT void run_positions(const Task& task, uint32_t which, const Positions& 
   const bool streamed =
       in_line && where.width == 0 && out != kToShared && node.result(out).elements >= kStreamed;
   uint32_t p = 0;
-  if (streamed && where.first % kFour == 0) {
+  if (streamed && where.first % kFour == 0 && static_cast<Kind>(node.kind) == Kind::program) {
+    run_stream(task, which, where.first, count, out);
+    p = count - count % kFour;
+  } else if (streamed && where.first % kFour == 0) {
+    // Main values lie where a stream would.
     const uint32_t stride = kFour * task.threads();
     const uint32_t turn = kAhead * stride;
     const uint32_t own = kFour * task.thread();

@@ -102,6 +102,13 @@ TREK_UNIT void each_phase(const Phases& of, F f) {
 
 inline constexpr uint32_t kMains = kMaxHeld + kMaxColumns;
 inline constexpr uint32_t kRows = 256;  // of a group, at most
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+// In shared memory: columns; the ring of what is brought; the results of tiles, of two turns.
+inline constexpr uint32_t kColumns = shared_at::kSlots;
+inline constexpr uint32_t kRing = kColumns + 4 * kColumnWords;
+inline constexpr uint32_t kSums = kRing + kMostRowThreads / 32 * rows::kPlaces * rows::kPlaceBytes;
+static_assert(kSums + kMostRowThreads / 32 * 4 * 2 * kMaxPhases <= kSharedBytes);
+#else
 // In shared memory: two arrays for what is held, of this group or of the next; the terms of a reduction; columns; the
 // results of tiles, the numbers of each phase.
 inline constexpr uint32_t kHeld = shared_at::kValues;
@@ -112,6 +119,7 @@ inline constexpr uint32_t kSums = kColumns + 4 * kColumnWords;
 inline constexpr uint32_t kNumbers = kSums + 4 * kRows;
 static_assert(kMaxHeld * kArray <= kValuesBytes);
 static_assert(kNumbers + 4 * kMaxPhases * kRows <= kSharedBytes);
+#endif
 static_assert(kRowSlots * kNarrowElements * 4 * kMaxBlockThreads <= kSlotBytes);
 
 TREK_UNIT Aliased<uint32_t>* words_at(const Task& task, uint32_t at) {
@@ -159,8 +167,8 @@ struct Row {
   uint32_t numbers[kMaxPhases];
 };
 
-TREK_TILE Tile bring(const Task& task, const Part& part, uint32_t array, int64_t begin) {
-  const Operand& from = task.node().operand(task.node().phases.operand[array]);
+// Of an operand that cannot be copied as it lies.
+TREK_TILE Tile bring(const Task& task, const Part& part, const Operand& from, int64_t begin) {
   const int64_t first = begin + part.first + part.lane;
   Tile tile;
   TREK_UNROLLED
@@ -205,7 +213,7 @@ TREK_TILE float join_row(const Task& task, const Part& part, const Tile& terms, 
   if (part.n <= kTile) return rows::from_lane(value, 0);
   auto* of_warps = task.shared<float>(at);
   if (part.lane == 0) of_warps[part.warp] = value;
-  task.sync();
+  part.sync();
   value = part.lane < part.tiles ? of_warps[part.row * part.tiles + part.lane] : 0.0f;
   return rows::from_lane(rows::fold(value, part.lane, part.tiles, by), 0);
 }
@@ -237,57 +245,59 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
   const Node& node = task.node();
   const Phases& of = node.phases;
   const Part part(task, of.n);
-  // A row that does not exist is the last again.
-  const auto row_at = [&](int64_t group) {
-    const int64_t row = group + part.row;
-    return (row < end ? row : end - 1);
+  // Of one operand two rows are on their way, of two the next row.
+  const uint32_t ahead = of.brought == 1 ? rows::kPlaces : 1;
+  const auto ring_of = [&](uint32_t h) TREK_TILE_LAMBDA {
+    return rows::TileRing(task, part, node.operand(of.operand[h]), kRing, h, ahead);
+  };
+  const auto ask = [&](int64_t number, uint32_t turn) TREK_TILE_LAMBDA {
+    TREK_UNROLLED
+    for (uint32_t h = 0; h < kMaxHeld; ++h)
+      if (h < of.brought && part.has_row() && number < end &&
+          rows::can_be_copied(node.operand(of.operand[h]), of.n))
+        ring_of(h).ask(task, number, turn);
+    commit_copies();
   };
   bring_columns(task);
-  Row row{};
-  TREK_UNROLLED
-  for (uint32_t h = 0; h < kMaxHeld; ++h)
-    if (h < of.brought) row.held[h] = bring(task, part, h, row_at(first) * of.n);
+  for (uint32_t i = 0; i < ahead; ++i) ask(first + part.row + i * part.rows, i);
   if (of.columns != 0) {
-    wait_for_copies(0);
+    wait_for_copies(ahead);
     task.sync();
   }
+  if (!part.has_row()) return;
   uint32_t turn = 0;
   TREK_ROLLED
-  for (int64_t group = first; group < end; group += part.rows) {
-    const int64_t own = row_at(group);
-    const bool exists = part.has_row() && group + part.row < end;
-    Row next{};
+  for (int64_t own = first + part.row; own < end; own += part.rows, ++turn) {
+    Row row{};
+    wait_for_copies(ahead - 1);
+    rows::warp_meets();
+    TREK_UNROLLED
+    for (uint32_t h = 0; h < kMaxHeld; ++h) {
+      if (h >= of.brought) continue;
+      const Operand& from = node.operand(of.operand[h]);
+      row.held[h] = rows::can_be_copied(from, of.n) ? ring_of(h).tile(task, turn)
+                                                    : bring(task, part, from, own * of.n);
+    }
+    rows::warp_meets();
+    ask(own + ahead * part.rows, turn);
     each_phase(of, [&](uint32_t p) TREK_TILE_LAMBDA {
       // What a warp reads there another may write again two turns later.
-      run_phase(task, part, p, own, kSums + 4 * rows::kTeam * (p + kMaxPhases * turn), row);
+      run_phase(task, part, p, own,
+                kSums + kMostRowThreads / 32 * 4 * (p + kMaxPhases * (turn % 2)), row);
       const uint8_t result = of.phase[p].result;
-      if (result != Phase::kNoResult && exists && part.first == 0 && part.lane == 0)
+      if (result != Phase::kNoResult && part.first == 0 && part.lane == 0)
         store32(task.memory(node.result(result)), static_cast<DType>(node.result(result).dtype),
                 own, row.numbers[p]);
-      // The next row is on its way meanwhile, where registers allow it.
-      if (p == 0 && of.brought == 1 && group + part.rows < end)
-        next.held[0] = bring(task, part, 0, row_at(group + part.rows) * of.n);
     });
-    if (of.gives_elements != 0) {
-      // Nothing is stored before all is loaded: loads would wait for stores in between.
-      const Tile made = make_elements(task, part, row, kRowDeliver, own);
-      const Operand& to = node.result(0);
-      const int64_t begin = own * of.n + part.first + part.lane;
-      TREK_UNROLLED
-      for (uint32_t i = 0; i < rows::kOfTile; ++i)
-        if (exists && part.has(i))
-          store32(task.memory(to), static_cast<DType>(to.dtype), begin + 32 * i,
-                  bits_of(made.x[i]));
-    }
-    if (of.brought == 1) {
-      row.held[0] = next.held[0];
-    } else {
-      TREK_UNROLLED
-      for (uint32_t h = 0; h < kMaxHeld; ++h)
-        if (h < of.brought && group + part.rows < end)
-          row.held[h] = bring(task, part, h, row_at(group + part.rows) * of.n);
-    }
-    turn ^= 1;
+    if (of.gives_elements == 0) continue;
+    // Nothing is stored before all is loaded: loads would wait for stores in between.
+    const Tile made = make_elements(task, part, row, kRowDeliver, own);
+    const Operand& to = node.result(0);
+    const int64_t begin = own * of.n + part.first + part.lane;
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < rows::kOfTile; ++i)
+      if (part.has(i))
+        store32(task.memory(to), static_cast<DType>(to.dtype), begin + 32 * i, bits_of(made.x[i]));
   }
 }
 

@@ -205,12 +205,21 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   const int64_t begin = whole ? 0 : first;
   const int64_t rows = whole ? task.node().lines.lines : first + count;  // the end of them
   const int64_t classes = task.node().lines.n;
-  for (int64_t row = begin + task.thread(); row < rows; row += task.threads()) {
-    const auto t = static_cast<int64_t>(operand_of(task, wants_loss(task.node()) ? 1 : 2, row));
-    if (t < 0 || t >= classes) task.fail(row);
+#ifdef __CUDA__
+  // Long rows look at their classes when they come to them.
+  const bool looks_later =
+      sizeof(C) == 4 && static_cast<Rows>(task.node().lines.rows) == Rows::by_block;
+#else
+  const bool looks_later = false;
+#endif
+  if (!looks_later) {
+    for (int64_t row = begin + task.thread(); row < rows; row += task.threads()) {
+      const auto t = static_cast<int64_t>(operand_of(task, wants_loss(task.node()) ? 1 : 2, row));
+      if (t < 0 || t >= classes) task.fail(row);
+    }
+    task.sync();
+    if (task.failed()) return;
   }
-  task.sync();
-  if (task.failed()) return;
 #ifdef __CUDA__
   if constexpr (sizeof(C) == 4)
     if (static_cast<Rows>(task.node().lines.rows) != Rows::staged) {
@@ -225,6 +234,7 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
         rows::long_cross_entropy(task, begin, rows, losses, wants_gradient(node), mean);
       if (by_row) return;
       task.sync();
+      if (task.failed()) return;
       return finish_loss<C>(task, begin, rows);
     }
 #endif

@@ -73,6 +73,26 @@ class ProgramEmitter {
     return {function, together};
   }
 
+  // Of a node that is streamed (device/streamed.h).
+  llvm::Function* run_streamed() {
+    auto* pointer = builder_.getPtrTy();
+    auto* word = builder_.getInt64Ty();
+    llvm::Function* function =
+        define("trek_streamed_program_" + number_,
+               llvm::FunctionType::get(
+                   word, {pointer, pointer, pointer, pointer, word, word, pointer}, false));
+    constexpr std::array<const char*, 7> kNames = {"arena", "addresses", "scalars", "fault",
+                                                   "first", "ahead",     "arrived"};
+    name_arguments(*function, kNames);
+    fault_ = function->getArg(3);
+    first_ = function->getArg(4);
+    ahead_ = function->getArg(5);
+    main_ = none();
+    arrived_ = function->getArg(6);
+    builder_.CreateRet(body());
+    return function;
+  }
+
   // Of a row: nothing that can trap.
   llvm::Function* run_of_row() {
     auto* pointer = builder_.getPtrTy();
@@ -106,10 +126,18 @@ class ProgramEmitter {
     if (program_.narrow != 0)
       for (uint32_t l = 0; l < program_.loads; ++l) {
         const device::Load& load = *node_.load(program_.first_load + l);
-        slots_[load.slot] = operand(load.operand);
+        slots_[load.slot] = has_arrived(l) ? arrived(l) : operand(load.operand);
       }
     for (uint32_t s = 0; s < program_.steps; ++s) step(*node_.step(program_.first_step + s));
     return value(program_.result);
+  }
+  bool has_arrived(uint32_t load) const {
+    return arrived_ != nullptr &&
+           device::lies_in_fours(node_.operand(node_.load(program_.first_load + load)->operand));
+  }
+  Value* arrived(uint32_t load) {
+    auto* word = builder_.getInt64Ty();
+    return builder_.CreateLoad(word, builder_.CreateConstInBoundsGEP1_64(word, arrived_, load));
   }
   // Word `index` of those that a row's programs are given.
   Value* given(Value* words, uint32_t index) {
@@ -150,10 +178,12 @@ class ProgramEmitter {
 
   Value* operand(uint32_t index) {
     const Operand& from = node_.operand(index);
-    Value* block =
+    llvm::LoadInst* block =
         builder_.CreateLoad(builder_.getInt32Ty(),
                             builder_.CreateConstInBoundsGEP1_64(builder_.getInt32Ty(), addresses_,
                                                                 Separated::index_of(from.offset)));
+    block->setMetadata(llvm::LLVMContext::MD_invariant_load,
+                       llvm::MDNode::get(module_.getContext(), {}));
     Value* begin = builder_.CreatePtrAdd(
         arena_, builder_.CreateShl(builder_.CreateZExt(block, builder_.getInt64Ty()), 8));
     Value* at = builder_.CreatePtrAdd(begin, number(Separated::behind(from.offset)));
@@ -223,7 +253,8 @@ class ProgramEmitter {
   Value* first_ = nullptr;
   Value* ahead_ = nullptr;
   Value* main_ = nullptr;
-  Value* mains_ = nullptr;  // of a row's program
+  Value* arrived_ = nullptr;  // of a streamed program
+  Value* mains_ = nullptr;    // of a row's program
   Value* numbers_ = nullptr;
   std::vector<Value*> slots_;
   int64_t together_ = INT64_MAX;
@@ -235,6 +266,10 @@ std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const Node& no
                                             uint32_t which) {
   const Program& program = which < 2 ? node.fetch[which] : node.deliver[which - 2];
   return ProgramEmitter(module, node, program, which).run();
+}
+
+llvm::Function* emit_streamed_program(llvm::Module& module, const Node& node, uint32_t which) {
+  return ProgramEmitter(module, node, node.deliver[which - 2], which).run_streamed();
 }
 
 llvm::Function* emit_row_program(llvm::Module& module, const Node& node, uint32_t which) {

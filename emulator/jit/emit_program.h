@@ -14,6 +14,9 @@ namespace trek::jit {
 // units, which declares them at most; gives both.
 std::array<llvm::Function*, 2> emit_program(llvm::Module& module, const device::Node& node,
                                             uint32_t which);
+// Of a streamed node trek_streamed_program_N, N = 2 or 3.
+llvm::Function* emit_streamed_program(llvm::Module& module, const device::Node& node,
+                                      uint32_t which);
 // The same of a row node for trek_row_program_N (device/row_phases.h).
 llvm::Function* emit_row_program(llvm::Module& module, const device::Node& node, uint32_t which);
 

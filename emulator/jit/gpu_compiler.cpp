@@ -69,13 +69,14 @@ llvm::Error error(const llvm::Twine& what) {
 }
 
 // To be raised when this folder makes other code of the same bitcode.
-constexpr const char* kRevision = "2";
+constexpr const char* kRevision = "3";
 
 // What the frame calls: see emulator/resident/resident.cu.
 constexpr const char* kExecuteNode = "trek_execute_node";
 constexpr const char* kKernel = "resident";
 
 constexpr uint32_t kWideBlockThreads = 512;
+static_assert(kWideBlockThreads <= device::kMostRowThreads);
 
 std::string name_of(size_t function) { return "node_" + std::to_string(function); }
 
@@ -83,12 +84,20 @@ const device::Node& node_of(const Request& request) {
   return *reinterpret_cast<const device::Node*>(request.record.data());
 }
 
-// Whether a node's unit is the same for any number of threads: products share out a tile by kBlockThreads, sorting has
-// counts of each thread in shared memory. Rows that go through phases want more registers than wide blocks have.
-bool takes_any_block(const Request& request) {
-  const auto kind = static_cast<device::Kind>(node_of(request).kind);
-  return kind != device::Kind::matrix && kind != device::Kind::order &&
-         kind != device::Kind::permutation && kind != device::Kind::phases;
+// The most threads for which a node's unit is right and has registers enough: products share out a tile by kBlockThreads,
+// sorting has counts of each thread in shared memory, and a row node has a row of each held array in registers.
+uint32_t most_threads_of(const Request& request) {
+  const device::Node& node = node_of(request);
+  switch (static_cast<device::Kind>(node.kind)) {
+    case device::Kind::matrix:
+    case device::Kind::order:
+    case device::Kind::permutation:
+      return device::kBlockThreads;
+    case device::Kind::phases:
+      return node.phases.held > 1 ? device::kBlockThreads : kWideBlockThreads;
+    default:
+      return kWideBlockThreads;
+  }
 }
 // Whether what counts of a node is how much of its data is on its way: more than caches hold.
 bool is_streamed(const Request& request) {
@@ -102,9 +111,9 @@ bool is_streamed(const Request& request) {
 // Threads for the units of a program's kernel. Where all of its units take more, and one of them waits for memory, as
 // many as have 96 registers each.
 uint32_t block_threads_of(std::span<const Request> requests) {
-  const bool is_wide =
-      std::ranges::all_of(requests, takes_any_block) && std::ranges::any_of(requests, is_streamed);
-  return is_wide ? kWideBlockThreads : device::kBlockThreads;
+  uint32_t threads = kWideBlockThreads;
+  for (const Request& request : requests) threads = std::min(threads, most_threads_of(request));
+  return std::ranges::any_of(requests, is_streamed) ? threads : device::kBlockThreads;
 }
 
 // On a Hopper, products by maps must be in line in the kernel (device/matrix_tensor_90a.h).

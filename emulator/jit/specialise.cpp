@@ -156,6 +156,8 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   for (uint32_t which = 0; kind != Kind::phases && which < 4; ++which)
     for (llvm::Function* function : emit_program(*units_, node, which))
       programs.push_back(function);
+  for (uint32_t which = 2; kind == Kind::program && which < 4; ++which)
+    programs.push_back(emit_streamed_program(*units_, node, which));
   llvm::Error inlined = llvm::Error::success();
   // A row's programs are called for each of a lane's elements, so they are folded before they are copied.
   for (uint32_t which = 0; kind == Kind::phases && which < device::kRowPrograms; ++which) {

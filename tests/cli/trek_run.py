@@ -317,6 +317,18 @@ class Code(CommandLine):
         self.assertIn("st.global.v4", function)
         self.assertNotIn("fma", function)
 
+    def test_what_a_large_node_reads_comes_by_copies_to_shared_memory(self):
+        self.write("large.trek", ".trek 1.0\n.state @x f32[2048,1024]\n.state @y f32[2048,1024]\n"
+                   ".func main() {\n  @y = add @x, @y\n}\n")
+        code = self.run_trek("--dump", "ptx", "--device", "h200", "large.trek",
+                             env=os.environ | {"TREK_JIT_TARGET": "sm_90a"}).stdout
+        function = code[code.index("\n.func node_0(\n") :]
+        function = function[: function.index("\n}\n")]
+        turn = function[: function.index("cp.async.wait_group 0")]
+        for instruction in ("cp.async.cg.shared.global", "ld.shared.v4", "st.global.v4"):
+            self.assertIn(instruction, turn)
+        self.assertNotIn("ld.global.v4", turn)
+
     def test_code_for_a_device_has_the_source_beside_it(self):
         self.assertIn("; simple.trek:8:3: @y = relu %e\n", self.on_device("ir").stdout)
 

@@ -1,10 +1,13 @@
-// That a Divisor's quotients are those of a division, to the bit, wherever it may be used.
+// That a Divisor's quotients are those of a division, to the bit, wherever it may be used, and that exp_near() gives
+// what exp_negative() does.
 #include "emulator/device/divisor.h"
 
 #include <cmath>
 #include <random>
 
 #include <catch2/catch.hpp>
+
+#include "emulator/device/exp_near.h"
 
 namespace trek::device {
 namespace {
@@ -54,6 +57,17 @@ TEST_CASE("and at the ends of mantissas and exponents") {
   CHECK(1.7f * Divisor(16384.0f).reciprocal() == 1.7f / 16384.0f);
   CHECK_FALSE(Divisor::is_good(std::nanf("")));
   CHECK_FALSE(Divisor::is_good(INFINITY));
+}
+
+TEST_CASE("exponentials of numbers that are near 0 are those of any") {
+  int differ = 0;
+  for (uint32_t bits = bits_of(-0.0f); as_float(bits) >= kNear; bits += 97) {
+    const float x = as_float(bits);
+    differ += bits_of(exp_near(x)) == bits_of(semantics::exp_negative(x)) ? 0 : 1;
+  }
+  CHECK(differ == 0);
+  CHECK(bits_of(exp_near(kNear)) == bits_of(semantics::exp_negative(kNear)));
+  CHECK(exp_near(kNear) >= Divisor::kLeast);
 }
 
 }  // namespace trek::device
