@@ -94,9 +94,8 @@ class PlanCompiler : public resident::GpuCompiler {
       image.descriptors.resize((image.descriptors.size() + 15) / 16 * 16);
       places[use.node] = {static_cast<uint32_t>(use.request), static_cast<uint32_t>(at / 16),
                           static_cast<uint16_t>((image.descriptors.size() - at) / 16),
-                          waits_itself(wanted.requests[use.request].record)
-                              ? resident::Kind::thin
-                              : resident::Kind::task};
+                          waits_itself(wanted.requests[use.request].record) ? resident::Kind::thin
+                                                                            : resident::Kind::task};
     }
     for (resident::Record& record : image.records) {
       if (!resident::is_of_unit(record.kind)) continue;

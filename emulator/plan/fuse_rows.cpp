@@ -309,7 +309,8 @@ std::optional<Rows> RowFuser::rows_of(uint32_t index) const {
   rows.region = flow_.steps[group.step].region;
   rows.members = {index};
   const int rank = rows.type.shape.rank();
-  if (rows.type.scalar || rank == 0 || rows.type.elements() < least_ || !is_float32(rows.type.dtype))
+  if (rows.type.scalar || rank == 0 || rows.type.elements() < least_ ||
+      !is_float32(rows.type.dtype))
     return std::nullopt;
   if (rows.n() < 2 || rows.n() > kRowElements) return std::nullopt;
   const FlowAttribute& axes =
