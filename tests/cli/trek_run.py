@@ -850,6 +850,13 @@ class Terminal(CommandLine):
         lines = [line for line in re.split(r"(?:\x1b\[K|\r|\n)+", text) if line and not line.startswith("[")]
         self.assertEqual(lines, ["1/3  epoch = 0", "2/3  epoch = 1", "3/3  epoch = 2"])
 
+    def test_a_line_per_trip_however_fast_they_are(self):
+        self.write("q.trek", ".trek 1.0\n.func main() {\n  loop $i = 0 until 30 {\n    emit \"i\", $i\n"
+                   "    $j = mul $i, $i\n    emit \"j\", $j\n  }\n}\n")
+        for engine in ((), ("--engine", "ref"), ("--engine", "resident-host")):
+            lines = re.findall(r"\d+/\d+  i = \d+  j = \d+", self.shown("q.trek", *engine))
+            self.assertEqual(lines, [f"{i + 1}/30  i = {i}  j = {i * i}" for i in range(30)])
+
     def test_quiet_shows_nothing(self):
         self.write("p.trek", self.PROGRAM)
         self.assertEqual(self.shown("p.trek", "--quiet"), "")
