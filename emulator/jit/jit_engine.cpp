@@ -67,9 +67,13 @@ class PlanCompiler : public resident::HostCompiler {
   int threads_;
 };
 
+int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+// Processors wait for one another by looking, so those without a core hold up the others: some more than there are
+// cores are for tests, and thousands would take minutes for what is done in no time.
 int threads_of(const LoadOptions& options) {
-  if (options.threads > 0) return options.threads;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  constexpr int kMostOfACore = 4;
+  return options.threads > 0 ? std::min(options.threads, kMostOfACore * cores()) : cores();
 }
 
 class JitEngine : public Engine {

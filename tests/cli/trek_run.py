@@ -307,6 +307,11 @@ class Code(CommandLine):
         self.assertIn("# chain.trek:8:3: @y = relu %e\n", code)
         self.assertIn("node0.relu:\n", code)
 
+    def test_threads_without_a_core_are_not_made(self):
+        plan = self.run_trek("--dump", "plan", "--device", "here", "--engine", "jit", "--threads", "4096", "chain.trek",
+                             env=os.environ | {"TREK_JIT_TARGET": "host"}).stdout
+        self.assertLessEqual(int(re.search(r": (\d+) processors", plan)[1]), 4 * os.cpu_count())
+
     def test_ptx_is_the_persistent_kernel_with_the_node_as_straight_code(self):
         code = self.on_device("ptx").stdout
         self.assertIn(".visible .entry resident(", code)
