@@ -38,7 +38,10 @@ class CubinCache {
   fs::path scratch_;
 };
 
-const std::string kCubin("\x7f" "ELF\0 and so on", 15);
+const std::string kCubin(
+    "\x7f"
+    "ELF\0 and so on",
+    15);
 
 }  // namespace
 
