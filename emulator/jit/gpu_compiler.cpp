@@ -116,9 +116,20 @@ uint32_t block_threads_of(std::span<const Request> requests) {
   return std::ranges::any_of(requests, is_streamed) ? threads : device::kBlockThreads;
 }
 
-// On a Hopper, products by maps must be in line in the kernel (device/matrix_tensor_90a.h).
-bool is_in_line(const Request& request, std::string_view level) {
-  return level == "sm_90a" && device::is_copied(node_of(request));
+// Streamed nodes in line in a kernel, at most: ptxas takes longer and longer for one function.
+constexpr std::ptrdiff_t kMostInLine = 16;
+
+// Which functions are in line in the kernel. On a Hopper products by maps must be (device/matrix_tensor_90a.h). Streamed
+// nodes of a wide kernel are faster so: in a function that is called, the descriptor that every access to memory takes is
+// moved to uniform registers anew.
+std::vector<bool> functions_in_line(std::span<const Request> requests, std::string_view level) {
+  const bool streams = block_threads_of(requests) > device::kBlockThreads &&
+                       std::ranges::count_if(requests, is_streamed) <= kMostInLine;
+  std::vector<bool> in_line;
+  for (const Request& request : requests)
+    in_line.push_back((level == "sm_90a" && device::is_copied(node_of(request))) ||
+                      (streams && is_streamed(request)));
+  return in_line;
 }
 
 using Bitcode = llvm::SmallVector<char, 0>;
@@ -317,10 +328,10 @@ class NvptxCompiler : public GpuCompiler {
       if (!part) return part.takeError();
       if (llvm::Linker::linkModules(module, std::move(*part))) return error("cannot link a node");
     }
+    const std::vector<bool> in_line = functions_in_line(requests, level.name);
     for (size_t i = 0; i < requests.size(); ++i)
       module.getFunction(name_of(i))
-          ->addFnAttr(is_in_line(requests[i], level.name) ? llvm::Attribute::AlwaysInline
-                                                          : llvm::Attribute::NoInline);
+          ->addFnAttr(in_line[i] ? llvm::Attribute::AlwaysInline : llvm::Attribute::NoInline);
     define_execute_node(module, requests.size());
     define_block_threads(module, block_threads_of(requests));
     bound_threads(module, block_threads_of(requests));
