@@ -22,8 +22,8 @@ inline constexpr uint32_t kStage = kDepth * kPitch;
 inline constexpr uint32_t kRing =
     kStages * kStage;  // of one operand; the right one's is behind the left's
 inline constexpr uint32_t kSegments = kPanels + 2 * kRing;
-using Sums = SegmentSums<4>;
-static_assert(kSegments + Sums::kBytes + Sums::kTotalBytes <= kSharedBytes);
+inline constexpr uint32_t kTotals = kSegments + kSums;
+static_assert(kTotals + kSums <= kSharedBytes);
 
 // What a thread copies of one operand for each stage: 2 times 16 bytes, or 2 times 4 elements. Lines that do
 // not exist are the last one again: their outputs nobody takes.
@@ -113,6 +113,7 @@ TREK_UNIT_CALL void multiply_large(Task task) {
   const uint32_t across =
       thread / 32 % 2 * 64 + ((lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4)) * 4;
   const uint32_t panels = address(task, kPanels);
+  const uint32_t sums = address(task, kSegments) + thread * 16;
   const uint32_t k_end = part_of(task).k;
   const Part& part = part_of(task);
   const Cut& cut = kept_cut(task);
@@ -133,8 +134,8 @@ TREK_UNIT_CALL void multiply_large(Task task) {
     commit_copies();
   }
 
-  float sum[8][8] = {};
-  Sums sums(address(task, kSegments) + thread * 16);
+  float sum[8][8];
+  clear_sums(sums, sum);
   wait_for_copies(kStages - 2);
   task.sync();
   // The elements of a k are loaded while those of the one before are multiplied.
@@ -190,10 +191,9 @@ TREK_UNIT_CALL void multiply_large(Task task) {
         if (j % 4 == 3) y[j / 4] = load_four(right_at + ahead * kPitch + j / 4 * 32 * 4);
       }
     }
-    if (ends) sums.add_block(sum, from, k_end);
+    if (ends) add_block(sums, sum, from, k_end);
   }
-  sums.take(sum);
-  task.sync();  // the memory is free
+  take_sums(task, sums, sum);
   lay_in_rows(
       task, sum, [&](uint32_t i) TREK_TILE_LAMBDA { return down + i % 4 + i / 4 * 16; },
       [&](uint32_t j) TREK_TILE_LAMBDA { return across + j % 4 + j / 4 * 32; });

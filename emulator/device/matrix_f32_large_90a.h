@@ -24,12 +24,8 @@ inline constexpr uint32_t kKRow = kLargeLines * 4;  // bytes from one k to the n
 static_assert(2 * kPanel == Ring90::slot_bytes(kLargeLines) && kDepth * 4 == tensor::kRowBytes);
 // Behind the ring: sums of segments, and totals where there are several.
 static_assert(kCut + sizeof(Cut) <= Ring90::kBehind);
-// An operand by line has four k of each line in registers, where there is the less room for sums.
-template <bool kLeftByLine, bool kRightByLine>
-using Sums = SegmentSums<kLeftByLine && kRightByLine ? 0 : kLeftByLine || kRightByLine ? 7 : 8>;
-using AllSums = Sums<true, true>;
-static_assert(4 * 2 * kPanel + AllSums::kBytes <= Ring90::kRoom &&
-              2 * 2 * kPanel + AllSums::kBytes + AllSums::kTotalBytes <= Ring90::kRoom);
+static_assert(4 * 2 * kPanel + kSums <= Ring90::kRoom &&
+              2 * 2 * kPanel + 2 * kSums <= Ring90::kRoom);
 
 // A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
 // `first` is the warp's first line.
@@ -83,14 +79,15 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t across = thread / 32 % 2 * 64;
   const uint32_t shared = tensor::memory_of(task);
   const uint32_t ring = Ring90::begin(shared);
+  const uint32_t sums = ring + slots * 2 * kPanel + thread * 16;
   const uint32_t k_end = part_of(task).k;
   uint32_t slot = step & (slots - 1);
   const uint32_t first_slot = ring + slot * 2 * kPanel;
   Lines<kLeftByLine, 4> left(first_slot, down, lane_down);
   Lines<kRightByLine, 8> right(first_slot + kPanel, across, lane_across);
 
-  float sum[8][8] = {};
-  Sums<kLeftByLine, kRightByLine> sums(ring + slots * 2 * kPanel + thread * 16);
+  float sum[8][8];
+  clear_sums(sums, sum);
 
   Elements<kLeftByLine> x;
   Elements<kRightByLine> y;
@@ -166,10 +163,9 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
         }
       }
     }
-    if (ends) sums.add_block(sum, from, k_end);
+    if (ends) add_block(sums, sum, from, k_end);
   }
-  sums.take(sum);
-  task.sync();  // the memory is free
+  take_sums(task, sums, sum);
   // The last slot is the ring's again; who brings writes to it only when the part has been given.
   if (lane == 0)
     tensor::barrier_arrive(Ring90::empty(shared, (k_slot == 0 ? slot - 1 : slot) & (slots - 1)));
