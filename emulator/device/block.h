@@ -53,15 +53,6 @@
 
 namespace trek::device {
 
-// A number of which the compiler does not know that it is the same in every task, or what depends on it would be worked
-// out before the loop of all tasks, and kept in registers that products want.
-TREK_TILE uint32_t hidden(uint32_t number) {
-#ifdef __CUDA__
-  asm volatile("" : "+r"(number));
-#endif
-  return number;
-}
-
 // Calls act(i) for i = 0 ... n - 1, n at most kMost, of a table of the node. In code that is made for one node the turns
 // stand one by one: what is read by a number that changes is read from memory, and is not known.
 template <uint32_t kMost, class Act>

@@ -67,9 +67,7 @@ struct Ring90 {
 static_assert(Ring90::slots(256) >= 4);
 
 // The address of the memory that units share.
-TREK_TILE uint32_t memory_of(const Task& task) {
-  return hidden(shared_address(task.shared<std::byte>(0)));
-}
+TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shared<std::byte>(0)); }
 
 // The ring of the f32 product, whose parts have 128 columns: beside a part's sums of a segment, and its totals
 // where there are several segments.

@@ -105,11 +105,8 @@ TREK_UNIT_CALL bool find_elements(Task task, const Positions& where, uint32_t p,
 }
 
 // Slots of the narrow form: four words each, a thread's beside the next thread's.
-TREK_UNIT uint32_t slot_of(const Task& task, uint32_t slot, uint32_t thread) {
-  return shared_at::kSlots + 16 * (slot * task.threads() + thread);
-}
 TREK_UNIT uint32_t slot_at(const Task& task, uint32_t slot) {
-  return slot_of(task, slot, task.thread());
+  return shared_at::kSlots + 16 * (slot * task.threads() + task.thread());
 }
 TREK_UNIT Place place_of_input(const Task& task, Source source, uint32_t main) {
   if (source.kind == Source::slot) return {slot_at(task, source.index), false};

@@ -24,23 +24,15 @@ TREK_UNIT T row_of(const T* at) {
   return __builtin_bit_cast(T, *reinterpret_cast<const Words*>(at));
 }
 
-// What a quick program reads of its node, the arena, and the thread's first slot: worked out once for a task.
+// What a quick program reads of its node, and the arena: worked out once for a task.
 struct Surroundings {
   const Node* node;
   const Operand* operands;
   const Scalar* scalars;
   std::byte* arena;
-  uint32_t slots;
-
-  TREK_ON_DEVICE uint32_t slot(const Task& task, uint32_t i) const {
-    return slots + i * 16 * task.threads();
-  }
-  // A program's main value is in a slot behind the others.
-  TREK_ON_DEVICE uint32_t main_slot(const Task& task) const { return slot(task, kNarrowSlots); }
 };
-TREK_UNIT Surroundings surroundings(const Task& task, const Node& node, std::byte* arena) {
-  return {&node, &node.operand(0), &node.scalar(0), arena,
-          program_detail::slot_of(task, 0, task.thread_anew())};
+TREK_UNIT Surroundings surroundings(const Node& node, std::byte* arena) {
+  return {&node, &node.operand(0), &node.scalar(0), arena};
 }
 
 // Four elements from `element` on, or that element four times.
@@ -68,7 +60,7 @@ TREK_UNIT void bring(const Task& task, const Surroundings& around, Load next, in
                      bool four) {
   const Operand from = around.operands[next.operand];
   const auto type = static_cast<DType>(from.dtype);
-  const uint32_t slot = around.slot(task, next.slot);
+  const uint32_t slot = program_detail::slot_at(task, next.slot);
   if (size_of(type) != 4) return program_detail::put(task, slot, load(around, from, element, four));
   const std::byte* at =
       around.arena + from.offset + place_quick(*around.node, from.map, element) * 4;
@@ -77,11 +69,15 @@ TREK_UNIT void bring(const Task& task, const Surroundings& around, Load next, in
   for (uint32_t e = 0; e < (four ? 4 : 1); ++e) copy_near<4>(to + e, at);
 }
 
+// A program's main value is in a slot behind the others.
+TREK_UNIT uint32_t main_slot(const Task& task) {
+  return program_detail::slot_at(task, kNarrowSlots);
+}
+
 TREK_UNIT Four value(const Task& task, const Surroundings& around, Source source) {
   if (source.kind == Source::slot)
-    return program_detail::get(task, {around.slot(task, source.index), false});
-  if (source.kind == Source::main)
-    return program_detail::get(task, {around.main_slot(task), false});
+    return program_detail::get(task, {program_detail::slot_at(task, source.index), false});
+  if (source.kind == Source::main) return program_detail::get(task, {main_slot(task), false});
   const Scalar scalar = row_of(around.scalars + source.index);
   const uint32_t one =
       scalar.kind == Scalar::constant
@@ -135,14 +131,15 @@ template <bool kCalls, class Give>
 TREK_UNIT void each_element(const Task& task, const Node& node, const Program& of_node,
                             int64_t first, int64_t count, std::byte* arena, Give give) {
   using program_detail::put;
+  using program_detail::slot_at;
   const Program program = row_of(&of_node);
-  const Surroundings around = surroundings(task, node, arena);
+  const Surroundings around = surroundings(node, arena);
   const Load* loads = node.load(program.first_load);
   const Step* steps = node.step(program.first_step);
   const auto end = static_cast<uint32_t>(count);  // of a tile: less than 2^32
   const bool aligned = !kCalls && program.flat != 0 && (first & 3) == 0;
   const uint32_t each = aligned ? 4 : 1;
-  for (uint32_t p = each * task.thread_anew(); p < end; p += each * task.threads()) {
+  for (uint32_t p = each * task.thread(); p < end; p += each * task.threads()) {
     const bool four = aligned && p + 4 <= end;
     for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) {
       const int64_t element = first + q;
@@ -160,7 +157,7 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& o
           give(element, sum, four);
           continue;
         }
-        put(task, around.slot(task, steps[summed - 2].slot), sum);
+        put(task, slot_at(task, steps[summed - 2].slot), sum);
         last = row_of(steps + (summed - 1));
         s = summed;
       }
@@ -168,7 +165,7 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& o
       TREK_ROLLED
       for (; s < program.steps; ++s) {
         const Step next = row_of(steps + s);
-        put(task, around.slot(task, last.slot), step<kCalls>(task, around, last));
+        put(task, slot_at(task, last.slot), step<kCalls>(task, around, last));
         last = next;
       }
       give(element,

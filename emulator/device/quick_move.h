@@ -64,7 +64,7 @@ TREK_UNIT void move_units(const Task& task, const Node& node, int64_t first, int
   const auto end = static_cast<uint32_t>(count);
   const uint32_t apart = task.threads();
   TREK_ROLLED
-  for (uint32_t p = task.thread_anew(); p < end; p += kMovesAtOnce * apart) {
+  for (uint32_t p = task.thread(); p < end; p += kMovesAtOnce * apart) {
     T x[kMovesAtOnce] = {};
     int64_t place[kMovesAtOnce];
     places_quick(node, from_map, first + p, apart, place);

@@ -19,13 +19,13 @@ namespace quick_detail {
 TREK_UNIT void deliver_row(const Task& task, const Node& node, std::byte* arena, int64_t row,
                            float main) {
   const Program program = row_of(&node.deliver[0]);
-  const Surroundings around = surroundings(task, node, arena);
+  const Surroundings around = surroundings(node, arena);
   const uint32_t bits = bits_of(main);
-  program_detail::put(task, around.main_slot(task), {{bits, bits, bits, bits}});
+  program_detail::put(task, main_slot(task), {{bits, bits, bits, bits}});
   TREK_ROLLED
   for (uint32_t l = 0; l < program.loads; ++l) {
     const Load next = *node.load(program.first_load + l);
-    program_detail::put(task, around.slot(task, next.slot),
+    program_detail::put(task, program_detail::slot_at(task, next.slot),
                         load(around, around.operands[next.operand], row, false));
   }
   Four result = value(task, around, program.result);
@@ -34,7 +34,7 @@ TREK_UNIT void deliver_row(const Task& task, const Node& node, std::byte* arena,
   for (uint32_t s = 0; s < program.steps; ++s) {
     const Step next = row_of(at + s);
     result = step<true>(task, around, next);
-    program_detail::put(task, around.slot(task, next.slot), result);
+    program_detail::put(task, program_detail::slot_at(task, next.slot), result);
   }
   const Operand& to = node.result(0);
   const auto type = static_cast<DType>(to.dtype);
@@ -55,9 +55,8 @@ TREK_UNIT void run_quick_rows(const Block& block, const Node& node, int64_t firs
   }
   const auto n = static_cast<uint32_t>(node.lines.n);
   const auto opcode = static_cast<Opcode>(node.opcode);
-  const uint32_t thread = task.thread_anew();
-  const uint32_t warp = thread / 32;
-  const uint32_t lane = thread % 32;
+  const uint32_t warp = task.thread() / 32;
+  const uint32_t lane = task.thread() % 32;
   TREK_ROLLED
   for (int64_t row = first; row < first + count; row += rows::team()) {
     const int64_t left = first + count - row;

@@ -73,12 +73,6 @@ class Task {
   TREK_ON_DEVICE uint32_t thread() const {
     return static_cast<uint32_t>(__nvvm_read_ptx_sreg_tid_x());
   }
-  // The same, read here and not before: see hidden().
-  TREK_ON_DEVICE uint32_t thread_anew() const {
-    uint32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-  }
   TREK_ON_DEVICE uint32_t threads() const { return block_threads(); }
   TREK_ON_DEVICE void sync() const { meet(1, block_threads()); }
   // The T at a byte offset of the shared memory.
@@ -88,7 +82,6 @@ class Task {
   }
 #elif defined(TREK_SPECIALISED)  // a block of one thread
   uint32_t thread() const { return 0; }
-  uint32_t thread_anew() const { return 0; }
   uint32_t threads() const { return 1; }
   void sync() const {}
   template <typename T>
@@ -98,7 +91,6 @@ class Task {
 #else
   explicit Task(const Block& block) : block_(block) {}
   uint32_t thread() const { return block_.thread; }
-  uint32_t thread_anew() const { return block_.thread; }
   uint32_t threads() const { return block_.threads; }
   void sync() const { block_.sync(); }
   template <typename T>

@@ -321,32 +321,22 @@ TREK_RESIDENT bool is_ready() {
   return is_ready(shared, shared.slot[n % kSlots], n);
 }
 
-// What has trapped, for whoever asks; not in line, since what it keeps in memory has an address.
-TREK_RESIDENT_CALL void tell_trap() {
-  Shared& shared = pipeline();
-  const Slot& slot = shared.slot[Place().number() % kSlots];
-#ifndef TREK_SPECIALISED
-  if (is_of_unit(slot.record.kind)) device::describe(block_of_units(shared));
-#endif
-  if (thread_number() != 0) return;
-  report_trap(shared.launch, slot.due.moment, slot.record.node, slot.fault);
-  store_volatile(&shared.left, 1);
-}
 // Behind a task that may trap: says so, and whether it did.
 TREK_RESIDENT bool has_trapped() {
-  const bool trapped =
-      device::is_fault(pipeline().slot[Place().number() % kSlots].fault);
-  if (trapped) tell_trap();
+  Shared& shared = pipeline();
+  const Slot& slot = shared.slot[Place().number() % kSlots];
+  const bool trapped = device::is_fault(slot.fault);
+  if (trapped) {
+#ifndef TREK_SPECIALISED
+    if (is_of_unit(slot.record.kind)) device::describe(block_of_units(shared));
+#endif
+    if (thread_number() == 0) {
+      report_trap(shared.launch, slot.due.moment, slot.record.node, slot.fault);
+      store_volatile(&shared.left, 1);
+    }
+  }
   warp_sync();
   return trapped;
-}
-
-// A task that only processor 0 has; not in line, for the same reason.
-TREK_RESIDENT_CALL void perform_control() {
-  Shared& shared = pipeline();
-  Slot& slot = shared.slot[Place().number() % kSlots];
-  control(block_of_units(shared), shared.launch, slot.record, *slot.node,
-          environment_of(shared, slot), &shared.decisions, &slot.fault);
 }
 
 // A task of any kind that has none of its own. Everything is worked out anew, before the task and behind it, so
@@ -366,7 +356,8 @@ TREK_RESIDENT bool perform_any() {
                          environment_of(shared, slot), &slot.fault);
 #endif
   else
-    perform_control();
+    control(block_of_units(shared), shared.launch, slot.record, *slot.node,
+            environment_of(shared, slot), &shared.decisions, &slot.fault);
   return has_trapped();
 }
 
