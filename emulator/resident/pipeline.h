@@ -44,9 +44,9 @@ struct Slot {
   uint32_t lines;                    // of 16 bytes of the descriptor that are to come
   uint32_t is_here;                  // record and descriptor came for the task before in this slot
   uint64_t began;                    // of a profile, in ns
-  uint32_t leaves;           // the controller found that the block must leave at this task
-  uint32_t skip;             // the block leaves: pass the slot on
-  const device::Node* node;  // in `descriptor`, or where it lies if it is longer
+  uint32_t leaves;                   // the controller found that the block must leave at this task
+  uint32_t skip;                     // the block leaves: pass the slot on
+  const device::Node* node;          // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   Due due;
   alignas(16) unsigned char descriptor[device::kNodeBytes];

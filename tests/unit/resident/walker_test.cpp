@@ -35,7 +35,7 @@ class Writer {
   }
 
  private:
-  uint32_t number(uint32_t end) { return random_() % end; }
+  uint32_t number(uint32_t end) { return static_cast<uint32_t>(random_() % end); }
 
   void task(uint16_t loop) {
     Record record;
@@ -107,7 +107,8 @@ class Writer {
 };
 
 // A task as it is come by: its place, when, what it asks of counters, and the counters of loops.
-using Task = std::tuple<uint32_t, uint64_t, std::vector<std::pair<uint32_t, uint32_t>>, std::vector<int64_t>>;
+using Task = std::tuple<uint32_t, uint64_t, std::vector<std::pair<uint32_t, uint32_t>>,
+                        std::vector<int64_t>>;
 
 struct Walked {
   std::vector<Task> tasks;
@@ -153,7 +154,8 @@ Walked walk(const Queue& queue, uint32_t kept, uint64_t limit, uint64_t stop) {
       for (uint32_t i = 0; i < slot.due.waits; ++i)
         if (slot.due.counter[i] != kNoCounter)
           std::get<2>(task).emplace_back(slot.due.counter[i], slot.due.target[i]);
-      for (uint32_t i = 0; i < slot.due.reads; ++i) std::get<3>(task).push_back(slot.due.counters[i]);
+      for (uint32_t i = 0; i < slot.due.reads; ++i)
+        std::get<3>(task).push_back(slot.due.counters[i]);
       walked.tasks.push_back(task);
       ++n;
     };
@@ -171,9 +173,8 @@ Walked walk(const Queue& queue, uint32_t kept, uint64_t limit, uint64_t stop) {
       slot = {};
       slot.place = walker.place();
       slot.due.moment = walker.moment(*record);
-      name_due(slot.due, walker, *record, 0, 1, [&](uint32_t counter, uint32_t target) {
-        slot.more.emplace_back(counter, target);
-      });
+      name_due(slot.due, walker, *record, 0, 1,
+               [&](uint32_t counter, uint32_t target) { slot.more.emplace_back(counter, target); });
       ++walked.told;
       come_by(slot);
     }
