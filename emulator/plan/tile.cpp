@@ -122,14 +122,8 @@ int64_t Tiler::chunk(int64_t elements) const {
     return (size + device.chunk - 1) / device.chunk;
   };
   const int64_t wanted = std::clamp<int64_t>(chunks(device.processors), 1, kMostChunks);
-  const int64_t most = int64_t{device.processors} * tiles_of_processor(elements);
+  const int64_t most = int64_t{device.processors} * device.tiles_per_processor;
   return std::max(wanted, chunks(most)) * device.chunk;
-}
-
-// Of what streams for long one tile: each begins with loads that nothing hides, and ends with some warps waiting.
-int64_t Tiler::tiles_of_processor(int64_t elements) const {
-  constexpr int64_t kLong = 128 << 10;
-  return elements >= kLong * plan_.device.processors ? 1 : plan_.device.tiles_per_processor;
 }
 
 void Tiler::elements(Node& node) {

@@ -41,7 +41,7 @@ void each_tile(const Lines& lines, int64_t wanted, F&& f) {
 int64_t Tiler::share_of_lines(int64_t lines, int64_t n, int64_t size, int64_t at_once) const {
   int64_t share = std::max<int64_t>(1, size / n);
   if (share > at_once) share -= share % at_once;
-  const int64_t most = plan_.device.processors * tiles_of_processor(lines * n);
+  const int64_t most = int64_t{plan_.device.processors} * plan_.device.tiles_per_processor;
   return lines > most * share ? (lines + most - 1) / most : share;
 }
 
