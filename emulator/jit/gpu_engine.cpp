@@ -5,13 +5,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "emulator/device/block.h"
+#include "emulator/device/node.h"
 #include "emulator/driver/cubin_cache.h"
 #include "emulator/driver/module.h"
 #include "emulator/driver/support.h"
@@ -67,12 +68,23 @@ class PlanCompiler : public resident::GpuCompiler {
   }
 
  private:
+  // Whether code waits for its task's inputs itself, behind having asked for weights: that of a thin product, unless it
+  // begins by reading a scalar that another task may still write.
+  static bool waits_itself(std::span<const std::byte> record) {
+    const auto& node = *reinterpret_cast<const device::Node*>(record.data());
+    if (!device::is_thin(node)) return false;
+    for (uint32_t i = 0; i < node.scalars; ++i)
+      if (node.scalar(i).kind == device::Scalar::memory) return false;
+    return true;
+  }
+
   // Records name their function, and in the place of their descriptor the node's addresses.
   static void name_code(const Wanted& wanted, size_t nodes, resident::Image& image) {
     struct Place {
       uint32_t function;
       uint32_t addresses;  // in units of 16 bytes
       uint16_t lines;
+      resident::Kind kind;
     };
     std::vector<Place> places(nodes);
     for (const Wanted::Use& use : wanted.uses) {
@@ -81,13 +93,15 @@ class PlanCompiler : public resident::GpuCompiler {
       image.descriptors.insert(image.descriptors.end(), bytes.begin(), bytes.end());
       image.descriptors.resize((image.descriptors.size() + 15) / 16 * 16);
       places[use.node] = {static_cast<uint32_t>(use.request), static_cast<uint32_t>(at / 16),
-                          static_cast<uint16_t>((image.descriptors.size() - at) / 16)};
+                          static_cast<uint16_t>((image.descriptors.size() - at) / 16),
+                          waits_itself(wanted.requests[use.request].record) ? resident::Kind::thin
+                                                                            : resident::Kind::task};
     }
     for (resident::Record& record : image.records) {
       if (!resident::is_of_unit(record.kind)) continue;
       const Place& place = places[record.node];
       // A warp of the frame brings the operands of what is copied.
-      if (record.kind != resident::Kind::copied) record.kind = resident::Kind::task;
+      if (record.kind != resident::Kind::copied) record.kind = place.kind;
       record.weight = place.function;
       record.descriptor = place.addresses;
       record.descriptor_size = place.lines;

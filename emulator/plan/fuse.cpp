@@ -529,10 +529,10 @@ std::vector<FusionNote> Fusion::take_notes() {
   return taken;
 }
 
-Fusion fuse(const Module& module, const Flow& flow, bool enabled) {
+Fusion fuse(const Module& module, const Flow& flow, const Device& device, bool enabled) {
   const Uses uses(flow);
   Fusion fusion = Fuser(module, flow, uses, enabled).run();
-  if (enabled) fuse_rows(module, flow, uses, fusion);
+  if (enabled) fuse_rows(module, flow, uses, device, fusion);
   return fusion;
 }
 

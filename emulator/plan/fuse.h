@@ -70,7 +70,7 @@ Fusion::Note note_of(const isa::Module& module, const Flow& flow, Defined value,
 std::vector<Name> names_read(const Flow& flow, const Group& group);
 
 // With `enabled` false every step is a group of its own.
-Fusion fuse(const isa::Module& module, const Flow& flow, bool enabled);
+Fusion fuse(const isa::Module& module, const Flow& flow, const Device& device, bool enabled);
 
 // Whether a group is one step that is worth less than to write and read a tensor.
 bool is_cheap(const Group& group);

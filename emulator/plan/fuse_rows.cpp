@@ -238,7 +238,8 @@ std::optional<std::string_view> Joiner::run(F&& is_read) {
 
 class RowFuser {
  public:
-  RowFuser(const Module& module, const Flow& flow, const Uses& uses, Fusion& fusion);
+  RowFuser(const Module& module, const Flow& flow, const Uses& uses, const Device& device,
+           Fusion& fusion);
   void run();
 
  private:
@@ -256,6 +257,7 @@ class RowFuser {
   const Module& module_;
   const Flow& flow_;
   const Uses& uses_;
+  const int64_t least_;  // elements of rows that become a node
   Fusion& fusion_;
   std::vector<Group>& groups_;
   std::vector<uint32_t> defined_by_;  // per value: the group that gives it, if one alone does
@@ -263,10 +265,15 @@ class RowFuser {
   std::vector<bool> taken_;                     // per group: part of another
 };
 
-RowFuser::RowFuser(const Module& module, const Flow& flow, const Uses& uses, Fusion& fusion)
+// What a device interprets an instruction at a time is bound by instructions, not by passes over so few elements.
+constexpr int64_t kInterpretedElements = 4096;
+
+RowFuser::RowFuser(const Module& module, const Flow& flow, const Uses& uses, const Device& device,
+                   Fusion& fusion)
     : module_(module),
       flow_(flow),
       uses_(uses),
+      least_(device.interprets ? kInterpretedElements : 1),
       fusion_(fusion),
       groups_(fusion.groups),
       defined_by_(flow.values.size(), kNone),
@@ -302,7 +309,8 @@ std::optional<Rows> RowFuser::rows_of(uint32_t index) const {
   rows.region = flow_.steps[group.step].region;
   rows.members = {index};
   const int rank = rows.type.shape.rank();
-  if (rows.type.scalar || rank == 0 || rows.type.elements() == 0 || !is_float32(rows.type.dtype))
+  if (rows.type.scalar || rank == 0 || rows.type.elements() < least_ ||
+      !is_float32(rows.type.dtype))
     return std::nullopt;
   if (rows.n() < 2 || rows.n() > kRowElements) return std::nullopt;
   const FlowAttribute& axes =
@@ -451,8 +459,9 @@ void RowFuser::run() {
 
 }  // namespace
 
-void fuse_rows(const Module& module, const Flow& flow, const Uses& uses, Fusion& fusion) {
-  RowFuser(module, flow, uses, fusion).run();
+void fuse_rows(const Module& module, const Flow& flow, const Uses& uses, const Device& device,
+               Fusion& fusion) {
+  RowFuser(module, flow, uses, device, fusion).run();
 }
 
 }  // namespace trek::plan

@@ -30,7 +30,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   auto flow = inline_calls(module, entry);
   if (!flow) return flow.take_problems();
   split(module, device, options.fast, *flow);
-  Fusion fusion = fuse(module, *flow, options.fuse);
+  Fusion fusion = fuse(module, *flow, device, options.fuse);
   if (options.fuse && !device.packs_panels) group_products(module, *flow, fusion);
 
   Plan plan;

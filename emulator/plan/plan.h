@@ -48,6 +48,7 @@ struct Device {
   int64_t memory_bytes = int64_t{1} << 40;
   bool packs_panels = false;    // a task of a product packs panels for itself, so tiles are large
   bool copies_tensors = false;  // has a copy engine for tensors, and products of 64 rows beside it
+  bool interprets = false;      // looks up the steps of programs as it executes them
 };
 
 // Devices by name, [0] the generic one; nullptr where there is none of that name.

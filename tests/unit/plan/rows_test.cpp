@@ -64,6 +64,16 @@ TEST_CASE("every reduction is a phase") {
                           reduce))) == 1);
 }
 
+TEST_CASE("a device that interprets takes rows of few elements in several nodes") {
+  Device device = small_device(3);
+  device.interprets = true;
+  for (const int rows : {1, 4, 5}) {
+    const isa::Module module = assembled(with_rows(kNorm, "f32", rows, 1000));
+    CHECK(linked(module, device).nodes.size() == (rows < 5 ? 3 : 1));
+    CHECK(linked(module, small_device(3)).nodes.size() == 1);
+  }
+}
+
 TEST_CASE("numbers that others read are results of their own") {
   CHECK(nodes_of(with_rows("@r = mean @x, axis=1, keep\n%c = sub @x, @r\n@y = neg %c\n")) == 2);
   CHECK(nodes_of(with_rows("%m = mean @x, axis=1, keep\n@y = sub @x, %m\n@r = neg %m\n"
