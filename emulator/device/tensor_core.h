@@ -165,6 +165,8 @@ TREK_TILE void before_engine() {
       "fence.proxy.async.shared::cta;\nfence.proxy.async.global;" ::
           : "memory");
 }
+// Makes what this thread has written to shared memory known to products of a warpgroup.
+TREK_TILE void before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A box of a tensor of three axes, (x, y, z) from the innermost on, into shared memory; what is outside of
 // the tensor is 0, and counts as bytes too. By all lanes of a warp, as barrier_expect().
 TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x, uint32_t y,
