@@ -165,6 +165,8 @@ TREK_TILE void before_engine() {
       "fence.proxy.async.shared::cta;\nfence.proxy.async.global;" ::
           : "memory");
 }
+// Makes what this thread has written to shared memory known to products of a warpgroup.
+TREK_TILE void before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A box of a tensor of three axes, (x, y, z) from the innermost on, into shared memory; what is outside of
 // the tensor is 0, and counts as bytes too. By all lanes of a warp, as barrier_expect().
 TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x, uint32_t y,
@@ -228,21 +230,21 @@ TREK_TILE void wait_for_products() {
       : TREK_ALL_##COUNT                                                                          \
       : [a] "l"(a), [b] "l"(b), [sum] "r"(sum), [ta] "n"(kAByLine ? 0 : 1),                       \
         [tb] "n"(kBByLine ? 0 : 1))
-#define TREK_PRODUCT_TF32(COUNT, COLUMNS)                                               \
-  asm volatile(                                                                         \
-      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                      \
+#define TREK_PRODUCT_TF32(COUNT, COLUMNS)                                                \
+  asm volatile(                                                                          \
+      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                       \
       "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k8.f32.tf32.tf32 {" TREK_LIST_##COUNT \
-      "}, %[a], %[b], p, 1, 1; }"                                                       \
-      : TREK_ALL_##COUNT                                                                \
+      "}, %[a], %[b], p, 1, 1; }"                                                        \
+      : TREK_ALL_##COUNT                                                                 \
       : [a] "l"(a), [b] "l"(b), [sum] "r"(sum))
-#define TREK_PRODUCT_OF(COUNT, COLUMNS)             \
-  do {                                              \
-    if constexpr (kFactors == Factors::tf32)        \
-      TREK_PRODUCT_TF32(COUNT, COLUMNS);            \
-    else if constexpr (kFactors == Factors::bf16)   \
-      TREK_PRODUCT(COUNT, COLUMNS, "bf16");         \
-    else                                            \
-      TREK_PRODUCT(COUNT, COLUMNS, "f16");          \
+#define TREK_PRODUCT_OF(COUNT, COLUMNS)           \
+  do {                                            \
+    if constexpr (kFactors == Factors::tf32)      \
+      TREK_PRODUCT_TF32(COUNT, COLUMNS);          \
+    else if constexpr (kFactors == Factors::bf16) \
+      TREK_PRODUCT(COUNT, COLUMNS, "bf16");       \
+    else                                          \
+      TREK_PRODUCT(COUNT, COLUMNS, "f16");        \
   } while (false)
 
 // d = a × b, or d += a × b where `sum` is not 0, for the 64 rows of a warpgroup, 2 × kCount columns and 32 bytes
