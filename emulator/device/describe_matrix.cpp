@@ -1,0 +1,187 @@
+// What a product wants in its descriptor, whichever unit it goes to, and several thin ones that a program joins.
+#include <bit>
+#include <cstdlib>
+
+#include "emulator/device/describe_product.h"
+#include "emulator/device/describer.h"
+#include "emulator/device/element.h"
+#include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_thin_cut.h"
+#include "emulator/plan/product.h"
+
+namespace trek::device {
+
+using isa::DType;
+using isa::Opcode;
+using isa::Shape;
+using plan::Attribute;
+using Input = Draft::Input;
+
+bool Describer::is_immutable(size_t operand) const {
+  return plan_.buffers[plan_.view(of_.operands[operand].index).buffer].immutable;
+}
+
+// Scale, bias and tail of a product as steps in the accumulator's type, then the conversion to its own.
+Draft Describer::product_draft(const plan::Factors& of, DType accumulator) {
+  const Shape& out = of.type.shape;
+  Draft draft;
+  Input main{Input::Kind::main, 0};
+  const auto add = [&](Opcode opcode, DType to_type, Input second) {
+    Draft::Step step;
+    step.opcode = opcode;
+    step.from = accumulator;
+    step.to = to_type;
+    step.inputs[0] = main;
+    step.inputs[1] = second;
+    draft.steps.push_back(step);
+    main = {Input::Kind::step, static_cast<uint32_t>(draft.steps.size() - 1)};
+  };
+  const Attribute& scale = plan::attribute(of_.opcode, *of.attributes, "scale");
+  if (scale.given)
+    add(Opcode::Mul, accumulator,
+        {Input::Kind::scalar, record_.scalar(scale.items[0], accumulator)});
+  if (of.bias != plan::kNone)
+    add(Opcode::Add, accumulator,
+        {Input::Kind::operand, record_.operand(of_.operands[of.bias], type(of.bias),
+                                               record_.map(broadcast(out, type(of.bias).shape)))});
+  const Attribute& tail_of = plan::attribute(of_.opcode, *of.attributes, "tail");
+  if (tail_of.given) {
+    plan::MicroStep step;
+    step.opcode = static_cast<Opcode>(tail_of.items[0].index);
+    step.from = step.to = accumulator;
+    step.inputs[0].from = plan::MicroStep::From::main;
+    record_.append(draft, {step}, out, main);
+    main = draft.result;
+  }
+  if (of.type.dtype != accumulator) add(Opcode::Cast, of.type.dtype, {});
+  draft.result = main;
+  draft.dtype = of.type.dtype;
+  return draft;
+}
+
+// Several thin products that a program joins (matrix_thin_group.h).
+void Describer::describe_group() {
+  Matrix& to = node_.matrix;
+  const DType element = type(0).dtype;
+  const size_t products = plan::products_of(of_);
+  programs({}, {converted(DType::f32, main_type())}, DType::f32);
+  node_.fetch[0].narrow = node_.deliver[0].narrow;
+  to.product = static_cast<uint8_t>(Product::thin);
+  to.cut = {};
+  to.thin = {};
+  ThinGroup& group = to.thin.group;
+  group.products = static_cast<uint8_t>(products);
+  group.place_bits =
+      static_cast<uint8_t>(std::countr_zero(kBlockThreads / std::bit_ceil(products)));
+  int64_t rights = 0;  // where all of them begin: only as many lower bits as are the same count
+  bool immutable = true;
+  for (size_t p = 0; p < products; ++p) {
+    const size_t right = plan::factors_of(of_, p).right;
+    uint32_t entry = 1;
+    if (p > 0) entry = record_.operand(of_.operands[right], type(right), {0, 0, Map::same});
+    if (p == 1) group.others = static_cast<uint8_t>(entry);
+    rights |= record_.offset(entry);
+    immutable = immutable && is_immutable(right);
+  }
+  to.thin.cut = thin_cut_of(to, {record_.offset(0), rights, size_of(element), element == DType::f32,
+                                 immutable, static_cast<uint32_t>(products)});
+  group.panel =
+      static_cast<uint32_t>(to.tile_columns) *
+      (to.thin.cut.by_line != 0 ? to.thin.cut.blocks * to.thin.cut.row : size_of(element));
+  for (size_t p = 0; p < products; ++p)
+    describe_group_tail(record_, product_draft(plan::factors_of(of_, p), DType::f32), p, to);
+  Draft draft;
+  record_.append(draft, of_.chain, result_type(0).shape, {Input::Kind::main, 0});
+  record_.group_program(draft, group);
+  for (size_t i = 0; i < of_.gives.size(); ++i) group.gives[i] = group_slot_of(of_.gives[i]);
+}
+
+// The places of what a product puts into a larger tensor.
+void Describer::describe_put() {
+  const Shape& to = result_type(0).shape;
+  Dimensions map = dimensions_of(to);
+  for (size_t i = 0; i < map.size(); ++i) map[i].size = of_.put->shape[static_cast<int>(i)];
+  record_.put_result(0, plan::put_index(*of_.put, to, 0), record_.map(map));
+}
+
+void Describer::describe_matrix() {
+  const plan::MatrixShape shape = plan::matrix_shape(of_);
+  const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
+  const Shape& a = type(0).shape;
+  const Shape& b = type(1).shape;
+  const Shape& out = of_.main_type.shape;
+  Matrix& to = node_.matrix;
+  to.m = shape.m;
+  to.n = shape.n;
+  to.k = shape.k;
+  to.tile_rows = tiles.rows;
+  to.tile_columns = tiles.columns;
+  to.down = tiles.down;
+  to.across = tiles.across;
+  const int64_t a_line = a[a.rank() - 1];
+  const int64_t b_line = b[b.rank() - 1];
+  // Of a single line it does not matter how far the next would be.
+  to.a_row = !shape.ta ? a_line : a_line == 1 ? shape.whole_k : 1;
+  to.a_k = shape.ta ? a_line : 1;
+  to.b_column = shape.tb ? b_line : b_line == 1 ? shape.whole_k : 1;
+  to.b_k = shape.tb ? 1 : b_line;
+  to.a_matrix = a_line * a[a.rank() - 2];
+  to.b_matrix = b_line * b[b.rank() - 2];
+  if (of_.phases.empty())
+    record_.begin_at(0, shape.first_k * to.a_k);
+  else
+    describe_phases();
+  record_.begin_at(1, shape.first_k * to.b_k);
+  const auto leading = [](const Shape& of) {
+    return Shape(of.dims().first(static_cast<size_t>(of.rank() - 2)));
+  };
+  to.a_batch = record_.map(broadcast(leading(out), leading(a)));
+  to.b_batch = record_.map(broadcast(leading(out), leading(b)));
+  to.result_rows = record_.map({{shape.batches * shape.m, shape.n}});
+  to.result_columns = record_.map({{shape.n, 1}});
+
+  const DType element = type(0).dtype;
+  const bool wide = size_of(element) == 8;
+  const DType accumulator =
+      isa::is_real(element) ? (wide ? DType::f64 : DType::f32) : (wide ? DType::i64 : DType::i32);
+  node_.compute = static_cast<uint8_t>(accumulator);
+  if (plan::is_group(of_)) return describe_group();
+  if (element == DType::f32 && type(1).dtype == DType::f32) {
+    // Buffers begin at multiples of 16 bytes; lines of a tile, where they are neighbours, and matrices must.
+    const auto aligned = [](int64_t line, int64_t lines, int64_t matrix) {
+      return (line != 1 || lines % 4 == 0) && matrix % 4 == 0;
+    };
+    to.cut = cut_of(to, {aligned(to.a_row, tiles.rows, to.a_matrix),
+                         aligned(to.b_column, tiles.columns, to.b_matrix)});
+  }
+  Draft draft = product_draft(plan::factors_of(of_, 0), accumulator);
+  record_.append(draft, of_.chain, result_type(0).shape, draft.result);
+  record_.plain_tail(draft, result_type(0).dtype, shape.n, to.cut);
+  programs({}, {draft}, accumulator);
+  node_.fetch[0].narrow = node_.deliver[0].narrow;  // the form of what is staged
+  // What has elements of 8 bytes behind it stays with the dot order.
+  const bool narrow = node_.deliver[0].narrow != 0;
+  const plan::Product product = narrow ? plan::product_of(plan_, of_) : plan::Product::ordered;
+  to.product = static_cast<uint8_t>(product);
+  to.part_columns = static_cast<uint16_t>(tiles.part_columns);
+  if (product != plan::Product::ordered)
+    describe_tail(record_, draft, result_type(0).dtype, to);
+  else if (!narrow || to.cut.patch != matrix_f32::kLargePatch)
+    return;
+  if (product == plan::Product::thin) {
+    to.cut = {};
+    to.thin = {};
+    to.thin.cut = thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),
+                                   element == DType::f32, is_immutable(1)});
+    if (!of_.put) return;
+    if (to.tail_steps == Matrix::kNoTail) std::abort();  // plan::take_updates lets no other through
+    describe_put();
+    return;
+  }
+  if (!plan_.device.copies_tensors) return;
+  maps_ = tensor_maps(plan_, of_, to);
+  to.has_maps = maps_.empty() ? 0 : 1;
+  scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
+}
+
+}  // namespace trek::device
