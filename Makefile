@@ -57,7 +57,7 @@ lint: ## Check format, includes and clang-tidy-19's list (.clang-tidy)
 	tools/check_includes.py
 	tools/tidy
 
-bench: ## Measure against spirv-as, spirv-dis and oneDNN, as ratios in one run
+bench: ## Measure against spirv-as, spirv-dis, oneDNN, OpenBLAS and PyTorch, as ratios in one run
 	tools/setup bench
 	$(CONFIGURE) bench
 	cmake --build --preset bench --target $(TOOLS) run-bench

@@ -180,6 +180,7 @@ struct EngineStatus {
   std::string name;
   bool available = false;
   std::string detail;
+  bool on_gpu = false;  // where it can run
 };
 
 }  // namespace trek

@@ -45,7 +45,18 @@ std::vector<EngineStatus> engines() {
   return list;
 }
 
+// Only as many are asked as need be: each takes a while to answer.
+DefaultEngine default_engine() {
+  const EngineStatus jit = jit_engine_status();
+  if (jit.available && jit.on_gpu)
+    return {"auto", "there is a GPU, and code for it can wait until it is ready"};
+  if (resident_engine_status().available) return {"resident", "there is a GPU, and no JIT for it"};
+  if (jit.available) return {"jit", "there is no GPU, and the JIT makes code for this computer"};
+  return {"ref", "there is neither a GPU nor a JIT"};
+}
+
 std::unique_ptr<Engine> make_engine(std::string_view name, std::string& why) {
+  if (name.empty()) name = default_engine().name;
   // Others are asked only where this one is not to be had: a GPU takes a while to answer.
   why = fmt::format("no engine is named '{}'", name);
   for (const Registered& engine : kEngines) {

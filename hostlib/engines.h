@@ -12,7 +12,14 @@ namespace trek {
 
 std::vector<EngineStatus> engines();
 
-// The engine named `name`; null where there is none or it cannot run here, and then `why` says so and
+// The engine that programs run on where none is named: the best that this machine has.
+struct DefaultEngine {
+  std::string_view name;
+  std::string_view reason;
+};
+DefaultEngine default_engine();
+
+// The engine named `name`, or the default where that is empty; null where there is none or it cannot run here, and then `why` says so and
 // names those that can.
 std::unique_ptr<Engine> make_engine(std::string_view name, std::string& why);
 

@@ -18,6 +18,7 @@ namespace trek::device {
 struct TensorMap {
   int64_t offset = 0;  // in the arena
   isa::DType dtype = isa::DType::none;
+  bool as_tf32 = false;  // f32 that is rounded to tf32 on the way
   std::array<int64_t, 3> sizes{};
   std::array<int64_t, 2> strides{};  // bytes, of the second and the third axis: multiples of 16
   std::array<uint32_t, 3> box{};     // elements

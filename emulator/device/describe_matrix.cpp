@@ -164,12 +164,13 @@ void Describer::describe_matrix() {
   const plan::Product product = narrow ? plan::product_of(plan_, of_) : plan::Product::ordered;
   to.product = static_cast<uint8_t>(product);
   to.part_columns = static_cast<uint16_t>(tiles.part_columns);
-  if (product != plan::Product::ordered)
+  if (product != plan::Product::ordered) {
+    to.cut = {};
     describe_tail(record_, draft, result_type(0).dtype, to);
-  else if (!narrow || to.cut.patch != matrix_f32::kLargePatch)
+  }
+  if (product == plan::Product::ordered && (!narrow || to.cut.patch != matrix_f32::kLargePatch))
     return;
   if (product == plan::Product::thin) {
-    to.cut = {};
     to.thin = {};
     to.thin.cut = thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),
                                    element == DType::f32, is_immutable(1)});

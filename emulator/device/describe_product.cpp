@@ -139,20 +139,21 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     const int64_t pitch =
         left ? std::max(of.a_row, of.a_k) : std::max(of.b_column, of.b_k);  // of memory's lines
     const int64_t matrix = left ? of.a_matrix : of.b_matrix;
-    // The f32 product wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
-    const bool is_f32 = type.dtype == DType::f32;
-    const auto part = static_cast<uint32_t>(left || is_f32 ? plan::kPartRows : of.part_columns);
+    // The dot order wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
+    const bool ordered = static_cast<Product>(of.product) == Product::ordered;
+    const auto part = static_cast<uint32_t>(left || ordered ? plan::kPartRows : of.part_columns);
     const int64_t bytes = isa::byte_size(type.dtype);
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
-    if (is_f32 && of.k % 8 != 0) return {};
+    if (ordered && of.k % 8 != 0) return {};
     TensorMap map;
     map.offset = plan.buffers[plan.view(node.operands[operand].index).buffer].offset +
                  shape.first_k * (by_line ? 1 : pitch) * bytes;
     map.dtype = type.dtype;
+    map.as_tf32 = !ordered && type.dtype == DType::f32;
     map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
     map.strides = {bytes * pitch, bytes * matrix};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
-    map.box = {by_line || !is_f32 ? row : part, by_line ? lines_brought(lines, part) : row, 1};
+    map.box = {by_line || !ordered ? row : part, by_line ? lines_brought(lines, part) : row, 1};
     maps.push_back(map);
   }
   return maps;

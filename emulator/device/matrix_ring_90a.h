@@ -5,7 +5,7 @@
 // and the block hand the slot to each other: `full` when the copies have arrived, `empty` when all who read it
 // have read it. A slot has all lines of a part at 128 bytes of k: 64 places of 16 bits, or 32 of f32. An operand
 // whose k are neighbours in memory lies in rows of those, swizzled (tensor_core.h); else as [k][lines], which
-// for tensor cores are 64 lines at a time, swizzled, and for f32 all lines of a part, as they are.
+// for tensor cores are 128 bytes of lines at a time, swizzled, and for the dot order all lines of a part, as they are.
 #pragma once
 
 #ifdef TREK_SM90A
@@ -32,6 +32,7 @@ struct Brought {
   uint32_t slots;
   uint32_t k;
   uint32_t depth;  // places of k of a slot
+  uint32_t steps;  // slots of a part
   // Lines of a copy of each operand: of a part all that exist where its k are neighbours.
   uint32_t left_lines;
   uint32_t right_lines;
@@ -71,11 +72,9 @@ TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shar
 
 // The ring of the f32 product, whose parts have 128 columns: beside a part's sums of a segment, and its totals
 // where there are several segments.
-inline constexpr uint32_t kF32Depth = 32;  // places of k
+inline constexpr uint32_t kF32Depth = kRowBytes / 4;  // places of k
 TREK_TILE uint32_t f32_slots(int64_t k) { return k > semantics::kDotSegment ? 2 : 4; }
 
-// Steps of all k of a part by tensor cores.
-TREK_TILE uint32_t steps_of(const Brought& brought) { return (brought.k + kDepth - 1) / kDepth; }
 // The warp that asks for copies, and the warpgroups: where the barriers of a tile begin, and where a part
 // has been given whose tail needed the ring's memory.
 TREK_TILE void meet() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
@@ -111,10 +110,12 @@ TREK_TILE void begin_ring(const Task& task, int64_t number) {
       (brought.end_column - brought.first_column + brought.columns - 1) / brought.columns;
   brought.slots = by_tensor_cores ? Ring90::slots(brought.columns) : f32_slots(of.k);
   brought.k = static_cast<uint32_t>(of.k);
-  brought.depth = by_tensor_cores ? kDepth : kF32Depth;
+  const uint32_t of_row = row_elements(size_of(static_cast<DType>(node.operand(0).dtype)));
+  brought.depth = of_row;
+  brought.steps = (brought.k + of_row - 1) / of_row;
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
-  const uint32_t at_once = by_tensor_cores ? kRow : kPartRows;
+  const uint32_t at_once = by_tensor_cores ? of_row : kPartRows;
   brought.left_lines = of.a_k == 1 ? lines_brought(of.m, kPartRows) : at_once;
   brought.right_lines = of.b_k == 1 ? lines_brought(of.n, brought.columns) : at_once;
   brought.ends = !by_tensor_cores || of.tail_steps == Matrix::kNoTail;

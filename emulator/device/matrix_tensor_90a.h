@@ -4,6 +4,9 @@
 // The ring (matrix_ring_90a.h) runs on from one part of a tile to the next, so its copies arrive while results
 // are stored.
 //
+// Products of tf32 take operands from shared memory only where k are neighbours. An operand that lies the other
+// way is turned around there, by the warpgroups themselves while the products of the step before run.
+//
 // What multiplies is copied into the kernel, not called: ptxas makes products of a warpgroup wait for each
 // other (C7510) where it sees them in a function that is called.
 #pragma once
@@ -16,28 +19,75 @@ namespace trek::device {
 
 namespace tensor {
 
+// How an operand of tensor cores lies in a slot of the ring.
+enum class Lies : uint8_t {
+  by_line,
+  by_k,
+  either,  // of f32: by line, or to be turned around
+};
+
+// Turns boxes of 32 lines by 32 k of f32 around in their place, from rows of lines to rows of k, `kBoxes` of them
+// one after the other; by the block. Blocks of 8 by 8 go where the one that takes their place comes from: a warp
+// has four of these at a time, a word of each of four rows in eight lanes, so that no two lanes meet in a bank.
+template <uint32_t kBoxes>
+TREK_TILE void turn_boxes(const Task& task, uint32_t boxes) {
+  constexpr uint32_t kBox = 32 * kRowBytes;
+  constexpr uint32_t kTurns = 4;  // of a box: blocks that are so many blocks from each other
+  constexpr uint32_t kWarps = kBlockThreads / 32;
+  static_assert(kBoxes * kTurns % kWarps == 0);
+  const uint32_t warp = opaque(task.thread()) / 32;
+  const uint32_t lane = opaque(task.thread()) % 32;
+  const uint32_t block = lane / 8;  // of k
+  const uint32_t line = 8 * (block ^ warp % kTurns) + lane % 8;
+  const uint32_t box = boxes + warp / kTurns * kBox;
+  const uint32_t from = box + 8 * block * kRowBytes + line % 4 * 4;
+  const uint32_t to = box + line * kRowBytes;
+#pragma unroll
+  for (uint32_t i = 0; i < kBoxes * kTurns / kWarps; ++i) {
+    const uint32_t next = i * kWarps / kTurns * kBox;
+    uint32_t words[2][4];
+#pragma unroll
+    for (uint32_t k = 0; k < 8; ++k)
+      words[k / 4][k % 4] = load_word(from + (line / 4 * 16 ^ k * 16) + k * kRowBytes + next);
+    warp_sync();
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h)
+      store_piece(to + ((2 * block + h) * 16 ^ lane % 8 * 16) + next, words[h]);
+  }
+}
+
 // All of k for the part that the ring has next. A warpgroup keeps one number during that, `step`, of the
 // steps of all parts so far: in the ring, step n is in slot n mod slots. The last slot of a part is given back
 // with the first of the next.
-template <uint32_t kColumns, bool kBf16, bool kAByLine, bool kBByLine>
+template <uint32_t kColumns, Factors kFactors, Lies kLeft, Lies kRight>
 TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
   constexpr uint32_t kSlots = Ring90::slots(kColumns);
+  constexpr uint32_t kGroupBytes = kPartRows / 2 * kRowBytes;
+  constexpr bool kAByLine = kLeft != Lies::by_k;  // when it is multiplied
+  constexpr bool kBByLine = kRight != Lies::by_k;
 #pragma unroll
   for (uint32_t i = 0; i < kColumns / 2; ++i) sum[i] = 0;
-  const uint32_t end = step + steps_of(*task.shared<const Brought>(Ring90::kBroughtAt));
+  const uint32_t end = step + task.shared<const Brought>(Ring90::kBroughtAt)->steps;
   TREK_ROLLED
   do {
     const uint32_t shared = memory_of(task);
     barrier_wait(Ring90::full(shared, step % kSlots), step / kSlots % 2);
     const uint32_t left = Ring90::begin(shared) + step % kSlots * Ring90::slot_bytes(kColumns);
+    if constexpr (kLeft == Lies::either) {
+      const Brought& brought = *task.shared<const Brought>(Ring90::kBroughtAt);
+      if (!brought.a_by_line) turn_boxes<kPartRows / 32>(task, left);
+      if (!brought.b_by_line) turn_boxes<kColumns / 32>(task, left + Ring90::kLeft);
+      before_products();
+      task.sync();
+    }
     const uint32_t group = opaque(task.thread()) / 128;
-    const uint64_t a = operand_at<kAByLine>(left + group * kRow * kRowBytes, kRow * kRowBytes);
-    const uint64_t b = operand_at<kBByLine>(left + Ring90::kLeft, kRow * kRowBytes);
+    const uint64_t a = operand_at<kAByLine>(left + group * kGroupBytes, 64 * kRowBytes);
+    const uint64_t b = operand_at<kBByLine>(left + Ring90::kLeft, 64 * kRowBytes);
     fence_products();
 #pragma unroll
-    for (uint32_t j = 0; j < kDepth / 16; ++j)
-      multiply_group<kBf16, kAByLine, kBByLine>(sum, a + j * kNextDepth<kAByLine>,
-                                                b + j * kNextDepth<kBByLine>, 1);
+    for (uint32_t j = 0; j < kRowBytes / kProductBytes; ++j)
+      multiply_group<kFactors, kAByLine, kBByLine>(sum, a + j * kNextDepth<kAByLine>,
+                                                   b + j * kNextDepth<kBByLine>, 1);
     commit_products();
     wait_for_products<1>();  // those of the step before are done
     if (step != 0 && opaque(task.thread()) % 128 == 0)
@@ -51,20 +101,25 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
   const Node& node = task.node();
   const bool a_by_line = node.matrix.a_k == 1;
   const bool b_by_line = node.matrix.b_k == 1;
-  const auto by_lines = [&]<bool kBf16>() TREK_TILE_LAMBDA {
+  const auto by_lines = [&]<Factors kFactors>() TREK_TILE_LAMBDA {
     if (a_by_line && b_by_line)
-      multiply_part_90a<kColumns, kBf16, true, true>(task, step, sum);
+      multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_line>(task, step, sum);
+    else if constexpr (kFactors == Factors::tf32)
+      multiply_part_90a<kColumns, kFactors, Lies::either, Lies::either>(task, step, sum);
     else if (a_by_line)
-      multiply_part_90a<kColumns, kBf16, true, false>(task, step, sum);
+      multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_k>(task, step, sum);
     else if (b_by_line)
-      multiply_part_90a<kColumns, kBf16, false, true>(task, step, sum);
+      multiply_part_90a<kColumns, kFactors, Lies::by_k, Lies::by_line>(task, step, sum);
     else
-      multiply_part_90a<kColumns, kBf16, false, false>(task, step, sum);
+      multiply_part_90a<kColumns, kFactors, Lies::by_k, Lies::by_k>(task, step, sum);
   };
-  if (static_cast<DType>(node.operand(0).dtype) == DType::bf16)
-    by_lines.template operator()<true>();
+  const auto type = static_cast<DType>(node.operand(0).dtype);
+  if (type == DType::f32)
+    by_lines.template operator()<Factors::tf32>();
+  else if (type == DType::bf16)
+    by_lines.template operator()<Factors::bf16>();
   else
-    by_lines.template operator()<false>();
+    by_lines.template operator()<Factors::f16>();
 }
 
 template <uint32_t kColumns>
@@ -75,7 +130,7 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     float sum[kColumns / 2];
     multiply_any_90a<kColumns>(task, step, sum);
     const Brought& parts = *task.shared<const Brought>(Ring90::kBroughtAt);
-    const uint32_t part = step / steps_of(parts) - 1;
+    const uint32_t part = step / parts.steps - 1;
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
     const uint32_t column = parts.first_column + part % parts.across * kColumns;
     const uint32_t my_row = opaque(task.thread()) / 32 * 16;

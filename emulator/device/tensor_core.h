@@ -2,21 +2,30 @@
 // of 8 × 8 elements read from it, and the products themselves. Device only; the second half is Hopper's
 // own (sm_90a): the tensor copy engine, and products of a warpgroup straight from shared memory.
 //
-// Operands have 16 bits, f16 or bf16, and accumulators are f32. In shared memory an operand lies in rows of
-// 64 elements (128 bytes): 64 places of k of one line of the operand, or 64 lines at one k, as the operand lies
-// in memory. The copy engine lays them with a swizzle of 128 bytes: the piece of 16 bytes that is p-th in row r
-// is at place p xor (r mod 8). So eight rows of one column are in eight banks.
+// Operands are f16, bf16, or f32 rounded to the 11 bits of tf32 as they are brought or read; accumulators are
+// f32. In shared memory an operand lies in rows of 128 bytes, 64 or 32 elements: so many places of k of one line of
+// the operand, or so many lines at one k, as the operand lies in memory. The copy engine lays them with a swizzle of
+// 128 bytes: the piece of 16 bytes that is p-th in row r is at place p xor (r mod 8). So eight rows of one column
+// are in eight banks.
 #pragma once
 
 #ifdef __CUDA__
 
 #include "emulator/device/copies.h"
+#include "isa/semantics/elements.h"
 
 namespace trek::device::tensor {
 
-inline constexpr uint32_t kRow = 64;        // elements of a row in shared memory
-inline constexpr uint32_t kRowBytes = 128;  // of shared memory
-inline constexpr uint32_t kDepth = 64;      // places of k that a slot of a ring holds
+// What operands are for tensor cores.
+enum class Factors : uint8_t { f16, bf16, tf32 };
+template <Factors kFactors>
+inline constexpr uint32_t kBytesOf = kFactors == Factors::tf32 ? 4 : 2;  // of an element
+
+inline constexpr uint32_t kRowBytes = 128;  // of a row in shared memory
+// Elements of a row, and places of k that a slot of a ring holds.
+TREK_ON_DEVICE constexpr uint32_t row_elements(uint32_t bytes) { return kRowBytes / bytes; }
+// A product of tensor cores takes 32 bytes of k of each line: 16 elements, or 8.
+inline constexpr uint32_t kProductBytes = 32;
 
 // The same number, of which the compiler knows nothing: what depends on it is not worked out before loops
 // around, where it would take registers from everything inside.
@@ -64,11 +73,29 @@ TREK_TILE void load_matrices(uint32_t (&to)[4], uint32_t address) {
                  : "memory");
 }
 
-// d += a × b of 16 rows, 8 columns and 16 k. Lane l has of d the columns 2 (l mod 4) and the next, in row
+// A word of shared memory, and the nearest tf32 of the f32 in a word, of two the one that is farther from 0.
+TREK_TILE uint32_t load_word(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+TREK_TILE uint32_t rounded_to_tf32(uint32_t word) {
+  uint32_t rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(semantics::from_bits<float>(word)));
+  return rounded;
+}
+
+// d += a × b of 16 rows, 8 columns and 32 bytes of k. Lane l has of d the columns 2 (l mod 4) and the next, in row
 // l / 4 and in row l / 4 + 8.
-template <bool kBf16>
+template <Factors kFactors>
 TREK_TILE void multiply(float* d, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  if constexpr (kBf16)
+  if constexpr (kFactors == Factors::tf32)
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else if constexpr (kFactors == Factors::bf16)
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -129,6 +156,8 @@ TREK_TILE void barrier_wait(uint32_t barrier, uint32_t parity) {
 TREK_TILE void before_engine() {
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
 }
+// Makes what this thread has written to shared memory known to products of a warpgroup.
+TREK_TILE void before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A box of a tensor of three axes, (x, y, z) from the innermost on, into shared memory; what is outside of
 // the tensor is 0, and counts as bytes too.
 TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x, uint32_t y,
@@ -140,17 +169,17 @@ TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uin
       : "memory");
 }
 
-// Where an operand of a warpgroup's product lies: rows of 64 k (kByLine), eight of which are an atom of 1024
-// bytes; or rows of 64 lines, of which eight k are an atom, with `columns_apart` bytes to the next 64 lines.
+// Where an operand of a warpgroup's product lies: rows of k (kByLine), eight of which are an atom of 1024 bytes; or,
+// of 16 bits, rows of 64 lines, of which eight k are an atom, with `columns_apart` bytes to the next 64 lines.
 template <bool kByLine>
 TREK_TILE uint64_t operand_at(uint32_t address, uint32_t columns_apart) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
   const uint64_t leading = kByLine ? 1 : columns_apart >> 4;
   return (address & 0x3FFFF) >> 4 | leading << 16 | uint64_t{1024 >> 4} << 32 | kSwizzle128;
 }
-// From an operand's first 16 k to the next, in the units of its descriptor.
+// From what one product takes of an operand's k to the next, in the units of its descriptor.
 template <bool kByLine>
-inline constexpr uint32_t kNextDepth = (kByLine ? 32 : 16 * kRowBytes) >> 4;
+inline constexpr uint32_t kNextDepth = (kByLine ? kProductBytes : 16 * kRowBytes) >> 4;
 
 TREK_TILE void fence_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TREK_TILE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -191,29 +220,41 @@ TREK_TILE void wait_for_products() {
       : TREK_ALL_##COUNT                                                                          \
       : [a] "l"(a), [b] "l"(b), [sum] "r"(sum), [ta] "n"(kAByLine ? 0 : 1),                       \
         [tb] "n"(kBByLine ? 0 : 1))
+#define TREK_PRODUCT_TF32(COUNT, COLUMNS)                                               \
+  asm volatile(                                                                         \
+      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                      \
+      "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k8.f32.tf32.tf32 {" TREK_LIST_##COUNT \
+      "}, %[a], %[b], p, 1, 1; }"                                                       \
+      : TREK_ALL_##COUNT                                                                \
+      : [a] "l"(a), [b] "l"(b), [sum] "r"(sum))
+#define TREK_PRODUCT_OF(COUNT, COLUMNS)             \
+  do {                                              \
+    if constexpr (kFactors == Factors::tf32)        \
+      TREK_PRODUCT_TF32(COUNT, COLUMNS);            \
+    else if constexpr (kFactors == Factors::bf16)   \
+      TREK_PRODUCT(COUNT, COLUMNS, "bf16");         \
+    else                                            \
+      TREK_PRODUCT(COUNT, COLUMNS, "f16");          \
+  } while (false)
 
-// d = a × b, or d += a × b where `sum` is not 0, for the 64 rows of a warpgroup, 2 × kCount columns and 16
-// k. Warp w has the rows from 16 w on; of every eight columns its lanes have what multiply() says.
-template <bool kBf16, bool kAByLine, bool kBByLine, uint32_t kCount>
+// d = a × b, or d += a × b where `sum` is not 0, for the 64 rows of a warpgroup, 2 × kCount columns and 32 bytes
+// of k. Warp w has the rows from 16 w on; of every eight columns its lanes have what multiply() says. Of tf32 both
+// operands lie by line.
+template <Factors kFactors, bool kAByLine, bool kBByLine, uint32_t kCount>
 TREK_TILE void multiply_group(float (&d)[kCount], uint64_t a, uint64_t b, uint32_t sum) {
-  if constexpr (kCount == 128 && kBf16)
-    TREK_PRODUCT(128, "256", "bf16");
-  else if constexpr (kCount == 128)
-    TREK_PRODUCT(128, "256", "f16");
-  else if constexpr (kCount == 96 && kBf16)
-    TREK_PRODUCT(96, "192", "bf16");
+  static_assert(kFactors != Factors::tf32 || (kAByLine && kBByLine));
+  if constexpr (kCount == 128)
+    TREK_PRODUCT_OF(128, "256");
   else if constexpr (kCount == 96)
-    TREK_PRODUCT(96, "192", "f16");
-  else if constexpr (kCount == 64 && kBf16)
-    TREK_PRODUCT(64, "128", "bf16");
+    TREK_PRODUCT_OF(96, "192");
   else if constexpr (kCount == 64)
-    TREK_PRODUCT(64, "128", "f16");
-  else if constexpr (kCount == 32 && kBf16)
-    TREK_PRODUCT(32, "64", "bf16");
+    TREK_PRODUCT_OF(64, "128");
   else
-    TREK_PRODUCT(32, "64", "f16");
+    TREK_PRODUCT_OF(32, "64");
 }
 
+#undef TREK_PRODUCT_OF
+#undef TREK_PRODUCT_TF32
 #undef TREK_PRODUCT
 #undef TREK_LIST_32
 #undef TREK_LIST_64

@@ -1,13 +1,16 @@
 #include "emulator/driver/cubin_cache.h"
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <string_view>
 #include <system_error>
 
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "emulator/driver/user_cache.h"
 
@@ -28,12 +31,32 @@ fs::path folder() {
 void remove_old(const fs::path& from) {
   const auto oldest = fs::file_time_type::clock::now() - kKept;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(from, error)) {
+  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
     std::error_code of_entry;
-    const auto written = entry.last_write_time(of_entry);
-    if (!of_entry && written < oldest && entry.is_regular_file(of_entry))
-      fs::remove(entry.path(), of_entry);
+    const auto written = at->last_write_time(of_entry);
+    if (!of_entry && written < oldest && at->is_regular_file(of_entry))
+      fs::remove(at->path(), of_entry);
   }
+}
+
+// What a file ends with: the driver is given no cubin that was cut or changed.
+std::string checksum_of(std::string_view cubin) {
+  const uint64_t hash = XXH3_64bits(cubin.data(), cubin.size());
+  std::string bytes(sizeof hash, '\0');
+  std::memcpy(bytes.data(), &hash, sizeof hash);
+  return bytes;
+}
+
+// The whole of a file; empty where it cannot be read.
+std::string bytes_of(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  const auto size = fs::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) return {};
+  std::string bytes(size, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  return file ? bytes : std::string();
 }
 
 }  // namespace
@@ -42,10 +65,11 @@ std::optional<std::string> find_cubin(const std::string& key) {
   const fs::path in = folder();
   if (in.empty()) return std::nullopt;
   const fs::path path = in / (key + ".cubin");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string cubin((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad() || cubin.empty()) return std::nullopt;
+  std::string cubin = bytes_of(path);
+  if (cubin.size() <= sizeof(uint64_t)) return std::nullopt;
+  const std::string checksum = cubin.substr(cubin.size() - sizeof(uint64_t));
+  cubin.resize(cubin.size() - sizeof(uint64_t));
+  if (checksum != checksum_of(cubin)) return std::nullopt;
   std::error_code error;  // used now: it stays
   fs::last_write_time(path, fs::file_time_type::clock::now(), error);
   return cubin;
@@ -60,7 +84,7 @@ void keep_cubin(const std::string& key, const std::string& cubin) {
   const fs::path part = in / (key + "." + std::to_string(getpid()));
   {
     std::ofstream file(part, std::ios::binary);
-    file.write(cubin.data(), static_cast<std::streamsize>(cubin.size()));
+    file << cubin << checksum_of(cubin);
     if (!file.flush()) {
       fs::remove(part, error);
       return;

@@ -7,7 +7,7 @@
 
 namespace trek::driver {
 
-// Nothing where none is kept.
+// Nothing where none is kept as it was made.
 std::optional<std::string> find_cubin(const std::string& key);
 // What cannot be written is not kept. Files of the last thirty days stay.
 void keep_cubin(const std::string& key, const std::string& cubin);

@@ -93,6 +93,7 @@ enum class TensorMapType : int {
   f16 = 6,
   f32 = 7,
   bf16 = 9,
+  tf32 = 11,  // elements are f32 in memory, and rounded as they are copied
 };
 
 inline constexpr int kInterleaveNone = 0;

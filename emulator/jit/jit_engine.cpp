@@ -18,6 +18,7 @@
 #include "emulator/jit/requests.h"
 #include "emulator/loading.h"
 #include "emulator/resident/program.h"
+#include "emulator/resident/resident_engine.h"
 
 namespace trek {
 namespace jit {
@@ -67,9 +68,13 @@ class PlanCompiler : public resident::HostCompiler {
   int threads_;
 };
 
+int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+// Processors wait for one another by looking, so those without a core hold up the others: some more than there are
+// cores are for tests, and thousands would take minutes for what is done in no time.
 int threads_of(const LoadOptions& options) {
-  if (options.threads > 0) return options.threads;
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  constexpr int kMostOfACore = 4;
+  return options.threads > 0 ? std::min(options.threads, kMostOfACore * cores()) : cores();
 }
 
 class JitEngine : public Engine {
@@ -157,14 +162,14 @@ EngineStatus jit_engine_status() {
   const jit::GpuTarget target = jit::gpu_target();
   if (target.wanted) {
     status.available = target.why.empty();
+    status.on_gpu = status.available;
     status.detail = target.why.empty() ? target.description : target.why;
     return status;
   }
   const jit::Compiler* compiler = jit::compiler(status.detail);
   status.available = compiler != nullptr;
   if (status.available)
-    status.detail = fmt::format("{}, {} threads", compiler->description(),
-                                std::max(1u, std::thread::hardware_concurrency()));
+    status.detail = fmt::format("{}, {} threads", compiler->description(), jit::cores());
   return status;
 }
 
@@ -173,24 +178,16 @@ std::unique_ptr<Engine> make_jit_engine(std::string& why) {
 }
 
 EngineStatus jit_graph_engine_status() {
-  EngineStatus status;
-  status.name = "jit-graph";
-  const jit::GpuTarget target = jit::gpu_target();
-  status.available = target.wanted && target.why.empty();
-  if (status.available)
-    status.detail =
-        "a launch for each node, in a CUDA graph, for comparison: " + target.description;
-  else
-    status.detail = target.wanted ? target.why : "a graph of kernels needs a GPU";
-  return status;
+  return graph_engine_status(jit_engine_status(), "jit-graph");
 }
 
 std::unique_ptr<Engine> make_jit_graph_engine(std::string& why) {
-  const jit::GpuTarget target = jit::gpu_target();
-  why = target.wanted ? target.why : "a graph of kernels needs a GPU";
-  if (!why.empty()) return nullptr;
-  return jit::make_gpu_engine(target, resident::Executing::compiles, {},
-                              resident::Launching::in_steps);
+  const EngineStatus status = jit_graph_engine_status();
+  if (status.available)
+    return jit::make_gpu_engine(jit::gpu_target(), resident::Executing::compiles, {},
+                                resident::Launching::in_steps);
+  why = status.detail;
+  return nullptr;
 }
 
 EngineStatus auto_engine_status() {

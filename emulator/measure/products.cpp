@@ -1,9 +1,9 @@
 #include "emulator/measure/products.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 #include <thread>
 
 #include <fmt/format.h>
@@ -140,60 +140,113 @@ double number(GemmType type, std::span<const std::byte> matrix, uint64_t index) 
   return static_cast<double>(value * 0x1p112f);
 }
 
-}  // namespace
+struct Operands {
+  GemmType type;
+  const GemmShape& shape;
+  std::span<const std::byte> a;
+  std::span<const std::byte> b;
 
-Status check_product(GemmType type, const GemmShape& shape, std::span<const std::byte> a,
-                     std::span<const std::byte> b, std::span<const std::byte> c) {
-  const auto rows = static_cast<uint64_t>(shape.m);
-  const auto columns = static_cast<uint64_t>(shape.n);
-  const auto depth = static_cast<uint64_t>(shape.k);
-  for (uint64_t sample = 0; sample < 64; ++sample) {
-    const uint64_t m = (sample * 2654435761u + 17) % rows;
-    const uint64_t n = (sample * 40503u + 5) % columns;
+  // Element [m,n] of their product in f64.
+  double exact(uint64_t m, uint64_t n) const {
+    const auto rows = static_cast<uint64_t>(shape.m);
+    const auto columns = static_cast<uint64_t>(shape.n);
+    const auto depth = static_cast<uint64_t>(shape.k);
     double sum = 0;
     for (uint64_t k = 0; k < depth; ++k) {
       const uint64_t of_a = shape.a_transposed ? k * rows + m : m * depth + k;
       const uint64_t of_b = shape.b_transposed ? n * depth + k : k * columns + n;
       sum += number(type, a, of_a) * number(type, b, of_b);
     }
+    return sum;
+  }
+};
+
+// Whether a result is as near to an exact one as `times` the type's bound; no NaN is.
+bool is_near(GemmType type, const GemmShape& shape, double found, double exact, double times = 1) {
+  const double scale = std::abs(exact) + std::sqrt(static_cast<double>(shape.k));
+  return std::abs(found - exact) <= times * tolerance(type) * scale;
+}
+
+// What is not as the sum in f64 says.
+driver::Error wrong_element(GemmType type, uint64_t m, uint64_t n, double found, double exact) {
+  return wrong(fmt::format("matmul {}", name(type)),
+               fmt::format("[{},{}] is {}, and {} in f64", m, n, found, exact));
+}
+
+// The elements of which two results disagree, ascending, and at least one more than `most` where there are so many.
+std::vector<uint64_t> disagreeing(GemmType type, const GemmShape& shape,
+                                  std::span<const std::byte> ours, std::span<const std::byte> rival,
+                                  uint64_t most) {
+  const uint64_t elements = ours.size() / driver::element_bytes(type);
+  const uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::vector<uint64_t>> found(threads);
+  std::vector<std::thread> all;
+  for (uint64_t t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      const uint64_t end = elements * (t + 1) / threads;
+      for (uint64_t i = elements * t / threads; i < end && found[t].size() <= most; ++i)
+        if (!is_near(type, shape, number(type, ours, i), number(type, rival, i), 2))
+          found[t].push_back(i);
+    });
+  for (std::thread& thread : all) thread.join();
+  std::vector<uint64_t> together;
+  for (const std::vector<uint64_t>& part : found)
+    together.insert(together.end(), part.begin(), part.end());
+  return together;
+}
+
+}  // namespace
+
+Status check_product(GemmType type, const GemmShape& shape, std::span<const std::byte> a,
+                     std::span<const std::byte> b, std::span<const std::byte> c) {
+  const Operands operands{type, shape, a, b};
+  const auto columns = static_cast<uint64_t>(shape.n);
+  for (uint64_t sample = 0; sample < 64; ++sample) {
+    const uint64_t m = (sample * 2654435761u + 17) % static_cast<uint64_t>(shape.m);
+    const uint64_t n = (sample * 40503u + 5) % columns;
+    const double exact = operands.exact(m, n);
     const double found = number(type, c, m * columns + n);
-    const double error =
-        std::abs(found - sum) / (std::abs(sum) + std::sqrt(static_cast<double>(depth)));
-    if (!(error <= tolerance(type))) {
-      return wrong(fmt::format("matmul {}", name(type)),
-                   fmt::format("[{},{}] is {}, and {} in f64", m, n, found, sum));
-    }
+    if (!is_near(type, shape, found, exact)) return wrong_element(type, m, n, found, exact);
   }
   return Done{};
 }
 
-Status compare_products(GemmType type, const GemmShape& shape, std::span<const std::byte> ours,
-                        std::span<const std::byte> rival) {
-  const uint64_t elements = static_cast<uint64_t>(shape.m) * static_cast<uint64_t>(shape.n);
+Result<Disagreement> compare_products(GemmType type, const GemmShape& shape,
+                                      std::span<const std::byte> a, std::span<const std::byte> b,
+                                      std::span<const std::byte> ours,
+                                      std::span<const std::byte> rival) {
+  constexpr uint64_t kMostDecided = 1000;
+  const auto columns = static_cast<uint64_t>(shape.n);
+  const uint64_t elements = static_cast<uint64_t>(shape.m) * columns;
+  const std::string what = fmt::format("matmul {}", name(type));
   if (ours.size() != elements * driver::element_bytes(type) || rival.size() != ours.size())
-    return wrong(fmt::format("matmul {}", name(type)), "the results have different sizes");
-  const double scale = std::sqrt(static_cast<double>(shape.k));
-  const uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
-  std::atomic<uint64_t> lowest = elements;  // that is too far off
-  std::vector<std::thread> all;
-  for (uint64_t t = 0; t < threads; ++t)
-    all.emplace_back([&, t] {
-      for (uint64_t i = elements * t / threads; i < elements * (t + 1) / threads; ++i) {
-        const double expected = number(type, rival, i);
-        const double error = std::abs(number(type, ours, i) - expected);
-        if (error <= 2 * tolerance(type) * (std::abs(expected) + scale)) continue;
-        uint64_t known = lowest;
-        while (i < known && !lowest.compare_exchange_weak(known, i)) {
-        }
-        return;
-      }
-    });
-  for (std::thread& thread : all) thread.join();
-  if (lowest == elements) return Done{};
-  const uint64_t columns = static_cast<uint64_t>(shape.n);
-  return wrong(fmt::format("matmul {}", name(type)),
-               fmt::format("[{},{}] is {}, and {} by cuBLAS", lowest / columns, lowest % columns,
-                           number(type, ours, lowest), number(type, rival, lowest)));
+    return wrong(what, "the results have different sizes");
+  const Operands operands{type, shape, a, b};
+  std::vector<uint64_t> where = disagreeing(type, shape, ours, rival, kMostDecided);
+  Disagreement found{.elements = where.size()};
+  if (found.elements > kMostDecided) where.resize(1);
+  for (const uint64_t i : where | std::views::reverse) {  // what stays is the first
+    found.row = i / columns;
+    found.column = i % columns;
+    found.ours = number(type, ours, i);
+    found.rival = number(type, rival, i);
+    found.exact = operands.exact(found.row, found.column);
+    if (!is_near(type, shape, found.ours, found.exact))
+      return wrong_element(type, found.row, found.column, found.ours, found.exact);
+    if (!(std::abs(found.rival - found.exact) <= std::abs(found.ours - found.exact)))
+      ++found.ours_nearer;
+  }
+  if (found.elements <= kMostDecided) return found;
+  return wrong(what, fmt::format("more than {} elements are far from cuBLAS's: {}", kMostDecided,
+                                 text(found)));
+}
+
+std::string text(const Disagreement& found) {
+  return fmt::format(
+      "{} of its elements far from cuBLAS's, ours nearer to f64 for {}; the first is [{},{}]: {} "
+      "ours, {} cuBLAS's, {} in f64",
+      found.elements, found.ours_nearer, found.row, found.column, found.ours, found.rival,
+      found.exact);
 }
 
 }  // namespace trek::measure

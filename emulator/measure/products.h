@@ -74,9 +74,25 @@ Status check_product(driver::GemmType type, const driver::GemmShape& shape,
                      std::span<const std::byte> a, std::span<const std::byte> b,
                      std::span<const std::byte> c);
 
-// Every element of two results of one product, whose operands have unit variance: as far from each other as two may be
-// that are right.
-Status compare_products(driver::GemmType type, const driver::GemmShape& shape,
-                        std::span<const std::byte> ours, std::span<const std::byte> rival);
+// Where two results of one product are farther from each other than two may be that are right: how many elements, for
+// how many of them ours is the one that is nearer to f64, and the first of them.
+struct Disagreement {
+  uint64_t elements = 0;
+  uint64_t ours_nearer = 0;
+  uint64_t row = 0;
+  uint64_t column = 0;
+  double ours = 0;
+  double rival = 0;
+  double exact = 0;  // in f64
+};
+std::string text(const Disagreement& found);
+
+// Every element of two results of one product, whose operands have unit variance. A sum of many products may be far from
+// another's because that one is wrong, so where they disagree ours is held to the sum in f64: an error where it is beyond
+// its own bound there, or where they disagree too often for that.
+Result<Disagreement> compare_products(driver::GemmType type, const driver::GemmShape& shape,
+                                      std::span<const std::byte> a, std::span<const std::byte> b,
+                                      std::span<const std::byte> ours,
+                                      std::span<const std::byte> rival);
 
 }  // namespace trek::measure

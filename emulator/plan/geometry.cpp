@@ -93,7 +93,8 @@ bool pads_lines(const Plan& plan, const Node& node) {
   const isa::Type& from = node.operand_types[0];
   const Shape& to = plan.view(node.results[0]).type.shape;
   const int last = to.rank() - 1;
-  if (last < 0 || isa::byte_size(from.dtype) != 2 || to[last] % kLineElements != 0) return false;
+  if (last < 0 || isa::byte_size(from.dtype) != 2 || to[last] % line_elements(from.dtype) != 0)
+    return false;
   for (int i = 0; i < last; ++i)
     if (to[i] != from.shape[i]) return false;
   return static_integer(plan, attribute(node, "low").items[static_cast<size_t>(last)]) == 0;

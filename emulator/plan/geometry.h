@@ -62,9 +62,9 @@ int64_t put_index(const Put& put, const isa::Shape& to, int64_t index);
 // The work for a logit of a loss, in elements of pointwise instructions.
 inline constexpr int64_t kWorkOfLogit = 16;
 
-// Of 16-bit elements as many as a copy engine's 16 bytes, of which lines must be multiples.
-inline constexpr int64_t kLineElements = 8;
-// Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of kLineElements, and nothing else.
+// Elements of a copy engine's 16 bytes, of which lines must be multiples.
+inline int64_t line_elements(isa::DType type) { return 16 / isa::byte_size(type); }
+// Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of line_elements(), and nothing else.
 bool pads_lines(const Plan& plan, const Node& node);
 
 // A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k

@@ -48,13 +48,12 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   if (device.packs_panels) return Product::ordered;
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
-  const bool tensor = fast && half;
+  if (!half && type != isa::DType::f32) return Product::ordered;
   // The unit of thin products brings lines of odd lengths element by element.
-  const bool odd = (shape.tb ? shape.whole_k : shape.n) % kLineElements != 0;
-  const bool slow = tensor && odd && shape.n * shape.whole_k > kThinOdd;
-  if ((half || type == isa::DType::f32) && shape.m <= kThinRows && shape.k <= kThinDepth && !slow)
-    return Product::thin;
-  return tensor ? Product::tensor : Product::ordered;
+  const bool odd = (shape.tb ? shape.whole_k : shape.n) % line_elements(type) != 0;
+  const bool slow = fast && half && odd && shape.n * shape.whole_k > kThinOdd;
+  if (shape.m <= kThinRows && shape.k <= kThinDepth && !slow) return Product::thin;
+  return fast ? Product::tensor : Product::ordered;
 }
 
 Product product_of(const Plan& plan, const Node& node) {
@@ -65,7 +64,7 @@ Product product_of(const Plan& plan, const Node& node) {
 ProductWork product_work(const Plan& plan, const Node& node) {
   const auto has_pieces = [&](size_t operand) {
     const isa::Shape& shape = node.operand_types[operand].shape;
-    return shape[shape.rank() - 1] % kLineElements == 0;
+    return shape[shape.rank() - 1] % line_elements(node.operand_types[operand].dtype) == 0;
   };
   return {.product = product_of(plan, node),
           .element = node.operand_types[1].dtype,
@@ -130,9 +129,12 @@ void add_splits(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device
   }
 }
 
-// The most k of a part.
+// The most k of a part: by blocks parts differ by one, and the first may have less than others.
 int64_t depth_of(const ProductWork& work, const MatrixTiles& tiles) {
-  return tiles.split == 1 ? work.shape.k : depths_of(work, tiles.split).front().count;
+  if (tiles.split == 1) return work.shape.k;
+  int64_t most = 0;
+  for (const Depth& depth : depths_of(work, tiles.split)) most = std::max(most, depth.count);
+  return most;
 }
 
 // Tasks of a processor, one after the other. Parts are dealt to all but the control processor.
@@ -229,10 +231,11 @@ double estimate_panels(const ProductWork& work, const MatrixTiles& tiles) {
 // many parts as leave every processor about as much to do as single parts would: fewer tasks cost less, and
 // the copies of a task run on from part to part.
 //
-// What a processor with 2048 multipliers for 16 bits takes: for each width of a part a step of 64 k, where both
-// operands have neighbouring k and where both have neighbouring lines, the results of a part, and what begins and
-// ends a task. These are from an H200: the wide parts come near the multipliers' rate, narrow ones wait for
-// shared memory and for copies.
+// What a processor with 2048 multipliers for 16 bits, or half as many for f32, takes: for each width of a part a step
+// of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines, the results of a
+// part, and what begins and ends a task. Those of 16 bits are from an H200: the wide parts come near the multipliers'
+// rate, narrow ones wait for shared memory and for copies. Of f32 neighbouring lines are turned around in shared
+// memory, which takes so much of its time for each line of the operand.
 struct Width {
   int64_t columns;
   double by_line;
@@ -240,6 +243,8 @@ struct Width {
 };
 constexpr std::array<Width, 4> kWidths = {
     Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}};
+constexpr double kTurnLine = 2;  // cycles, of f32
+constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
@@ -279,16 +284,23 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
   return static_cast<double>(parts * (columns * tiles.part_columns + rows * kPartRows));
 }
 
+// Places of k of a step.
+int64_t step_depth(const ProductWork& work) { return kStepBytes / isa::byte_size(work.element); }
+
 double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const auto* width = std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& each) {
     return each.columns == tiles.part_columns;
   });
   const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
-  const double step = width->by_line + by_k * (width->by_k - width->by_line);
-  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
+  const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
+                                          (work.shape.tb ? 0 : tiles.part_columns));
+  const bool is_f32 = work.element == isa::DType::f32;
+  const double step =
+      width->by_line + (is_f32 ? turned * kTurnLine : by_k * (width->by_k - width->by_line));
+  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
   const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
                                          parts_of(tiles.columns, tiles.part_columns));
-  const double memory = lines_of(work, tiles) * kBlock * 2 / kMemory;
+  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
   const double part = steps * (std::max(step, memory) + memory / 8) +
                       kResults * static_cast<double>(tiles.part_columns);
   return parts * part + kTask;
@@ -313,21 +325,23 @@ std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductW
   return found;
 }
 
-// A task, and a step of 64 k: its syncs and products, and what brings 32 rows of a panel (matrix_tensor.h). From an
-// H200, where a step of one or two turns of 32 rows for each operand took 2 600 to 4 100 cycles.
+// A task, and a step of 128 bytes of k: its syncs and products, and what brings 32 rows of a panel (matrix_tensor.h).
+// From an H200, where a step of one or two turns of 32 rows for each operand took 2 600 to 4 100 cycles.
 constexpr double kBroughtTask = 10000;
 constexpr double kBroughtStep = 800;
 constexpr double kBroughtRows = 850;
 
 double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
-  const auto rows_of = [](bool by_line, int64_t lines) {
+  const int64_t of_row = step_depth(work);  // elements of a panel's row
+  const auto rows_of = [&](bool by_line, int64_t lines) {
     const int64_t there = std::min(lines, kPartRows);
-    return static_cast<double>(by_line ? parts_of(there, 32) : there > 64 ? 4 : 2);
+    return static_cast<double>(by_line ? parts_of(there, 32)
+                                       : parts_of(there, of_row) * of_row / 32);
   };
   const MatrixShape& shape = work.shape;
   const int64_t rows = std::min(tiles.rows, shape.m);
   const int64_t columns = std::min(tiles.columns, shape.n);
-  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
+  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
   const auto parts =
       static_cast<double>(parts_of(tiles.rows, kPartRows) * parts_of(tiles.columns, kPartRows));
   const double step =

@@ -15,7 +15,7 @@ constexpr uint32_t kLevelsBehind = 4;
 // What an H200's processor does in a cycle: multiplications of f32, those of tensor cores in small tiles,
 // bytes through a unit, steps of pointwise programs. Guesses; only their proportions matter.
 constexpr double kMultiplications = 64;
-constexpr double kByTensorCores = 700;
+constexpr double kByTensorCores = 700;  // of 16 bits; of f32 half as many
 constexpr double kBytes = 12;
 constexpr double kSteps = 48;
 constexpr double kTask = 1000;  // cycles that a task takes besides
@@ -59,8 +59,9 @@ double work_of(const Plan& plan, const Node& node) {
   const double each = static_cast<double>(shape.m) * static_cast<double>(shape.n) *
                       static_cast<double>(shape.k) * static_cast<double>(shape.batches) *
                       static_cast<double>(products_of(node));
-  const bool tensor = product_of(plan, node) == Product::tensor;
-  return cycles + each / (tensor ? kByTensorCores : kMultiplications);
+  if (product_of(plan, node) != Product::tensor) return cycles + each / kMultiplications;
+  const auto bytes_of_element = static_cast<double>(isa::byte_size(node.operand_types[0].dtype));
+  return cycles + each * bytes_of_element / (2 * kByTensorCores);
 }
 
 class Levels {

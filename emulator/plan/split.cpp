@@ -108,10 +108,11 @@ Name Splitter::cast(const Step& like, Name from, DType to) {
   return result;
 }
 
-// What a tensor's lines lack to multiples of kLineElements.
+// What a tensor's lines lack to multiples of line_elements().
 int64_t missing(const Type& type) {
+  const int64_t pieces = line_elements(type.dtype);
   const int64_t line = type.shape[type.shape.rank() - 1];
-  return (kLineElements - line % kLineElements) % kLineElements;
+  return (pieces - line % pieces) % pieces;
 }
 
 // The tensor with zeros behind its lines up to such a multiple, or itself.
@@ -138,8 +139,9 @@ void Splitter::product(Step& step) {
   const Type out = flow_.type_of(module_, step.results[0]);
   const MatrixShape shape =
       matrix_shape(a.shape, b.shape, out.shape, flag(step, "ta"), flag(step, "tb"));
-  const int64_t elements =
-      (missing(a) != 0 ? a.elements() : 0) + (missing(b) != 0 ? b.elements() : 0);
+  const int64_t elements = isa::byte_size(a.dtype) != 2 ? 0
+                                                        : (missing(a) != 0 ? a.elements() : 0) +
+                                                              (missing(b) != 0 ? b.elements() : 0);
   if (elements != 0 && product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
       gains_by_padding(device_, a.dtype, shape, elements)) {
     const Name left = padded(step, step.operands[0]);

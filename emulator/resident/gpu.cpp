@@ -199,7 +199,8 @@ Result<std::array<std::byte, device::kTensorMapBytes>> Gpu::tensor_map(
   std::copy(map.sizes.begin(), map.sizes.end(), sizes.begin());
   std::copy(map.strides.begin(), map.strides.end(), strides.begin());
   const std::array<uint32_t, 3> ones = {1, 1, 1};
-  const auto type = map.dtype == isa::DType::f32   ? driver::TensorMapType::f32
+  const auto type = map.as_tf32                    ? driver::TensorMapType::tf32
+                    : map.dtype == isa::DType::f32 ? driver::TensorMapType::f32
                     : map.dtype == isa::DType::f16 ? driver::TensorMapType::f16
                                                    : driver::TensorMapType::bf16;
   const int64_t row = int64_t{map.box[0]} * isa::byte_size(map.dtype);

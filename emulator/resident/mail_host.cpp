@@ -33,6 +33,23 @@ MailHost::MailHost(const plan::Plan& plan, const Image& image, std::span<std::by
     streams_.push_back({image.streams[i], {}, 0, false});
     stream_box(i).end = UINT64_MAX;
   }
+  find_listed();
+}
+
+void MailHost::find_listed() {
+  std::vector<uint32_t> outermost;
+  for (uint32_t r = 0; r < plan_.regions.size(); ++r) {
+    bool inner = false;
+    for (uint32_t p = plan_.regions[r].parent; p != plan::kNone; p = plan_.regions[p].parent)
+      inner = inner || plan_.regions[p].is_loop();
+    if (plan_.regions[r].is_loop() && !inner) outermost.push_back(r);
+  }
+  if (outermost.size() != 1) return;
+  const plan::Region& loop = plan_.regions[outermost[0]];
+  if (loop.static_trips) static_trips_ = loop.trips;
+  for (uint32_t n = loop.first_node; n < loop.end_node; ++n)
+    if (plan_.nodes[n].opcode == isa::Opcode::Emit && plan_.nodes[n].region == outermost[0])
+      listed_.push_back({n});
 }
 
 void MailHost::describe(Launch& launch) const {
@@ -47,6 +64,7 @@ void MailHost::begin() {
   tail_ = 0;
   in_message_ = false;
   shown_[0] = shown_[1] = {};
+  for (Listed& each : listed_) each.received = 0;
 }
 
 void MailHost::set_source(uint32_t tensor, StreamSource source) {
@@ -87,6 +105,12 @@ bool MailHost::receive(const RunOptions& options) {
     in_message_ = false;
     const plan::Node& node = plan_.nodes[header_.node];
     const uint32_t text = plan::attribute(node, "name").items[0].index;
+    for (Listed& each : listed_)
+      if (each.node == header_.node) {
+        const uint64_t trips = static_trips_ > 0 ? static_trips_ : load(&box().progress[0].trips);
+        show(options, 0, {std::max(each.received, shown_[0].done), trips});
+        ++each.received;
+      }
     if (options.emit) options.emit({plan_.texts[text], node.operand_types[0], message_});
   }
   store(&box().emit_tail, tail_);
@@ -111,12 +135,20 @@ bool MailHost::fill(size_t i) {
 
 void MailHost::show_progress(const RunOptions& options) {
   for (int level = 0; level < 2; ++level) {
-    const LoopProgress now = {load(&box().progress[level].done),
-                              load(&box().progress[level].trips)};
-    if (now.done == shown_[level].done && now.trips == shown_[level].trips) continue;
-    shown_[level] = now;
-    options.progress(level, now.done, now.trips);
+    LoopProgress now = {load(&box().progress[level].done), load(&box().progress[level].trips)};
+    if (level == 0 && !listed_.empty()) {
+      for (const Listed& each : listed_) now.done = std::min(now.done, each.received);
+      now.done = std::max(now.done, shown_[0].done);
+    }
+    show(options, level, now);
   }
+}
+
+void MailHost::show(const RunOptions& options, int level, LoopProgress now) {
+  LoopProgress& shown = shown_[level];
+  if (!options.progress || (now.done == shown.done && now.trips == shown.trips)) return;
+  shown = now;
+  options.progress(level, now.done, now.trips);
 }
 
 bool MailHost::poll(const RunOptions& options) {

@@ -53,7 +53,9 @@ class MailHost {
   StreamBox& stream_box(size_t i) { return reinterpret_cast<StreamBox*>(at(stream_boxes_))[i]; }
   bool receive(const RunOptions& options);
   bool fill(size_t i);
+  void find_listed();
   void show_progress(const RunOptions& options);
+  void show(const RunOptions& options, int level, LoopProgress now);
 
   const plan::Plan& plan_;
   std::span<std::byte> memory_;
@@ -69,6 +71,14 @@ class MailHost {
   EmitHeader header_;
   std::vector<std::byte> message_;
   LoopProgress shown_[2] = {};
+  // Values arrive together and after a trip was said to be over, or before. Where a program has one outermost loop, each
+  // emit in it that every trip executes is counted, and says to which trip its value belongs.
+  struct Listed {
+    uint32_t node;
+    uint64_t received = 0;
+  };
+  std::vector<Listed> listed_;
+  uint64_t static_trips_ = 0;  // of that loop, if they are known
 };
 
 }  // namespace trek::resident

@@ -117,7 +117,7 @@ EngineStatus resident_engine_status() {
   EngineStatus status;
   status.name = "resident";
   const driver::GpuSupport support = driver::describe_gpu_support(resident::gpu_level);
-  status.available = support.available;
+  status.available = status.on_gpu = support.available;
   for (const std::string& line : support.lines)
     status.detail += (status.detail.empty() ? "" : "; ") + line;
   return status;
@@ -135,12 +135,19 @@ std::unique_ptr<Engine> make_resident_engine(std::string& why) {
   return make_on_gpu(why, resident::Launching::through);
 }
 
+EngineStatus graph_engine_status(EngineStatus of, std::string name) {
+  of.name = std::move(name);
+  if (of.on_gpu) {
+    of.detail = "a launch for each node, in a CUDA graph, for comparison: " + of.detail;
+  } else if (of.available) {
+    of.available = false;
+    of.detail = "a graph of kernels needs a GPU";
+  }
+  return of;
+}
+
 EngineStatus resident_graph_engine_status() {
-  EngineStatus status = resident_engine_status();
-  status.name = "resident-graph";
-  if (status.available)
-    status.detail = "a launch for each node, in a CUDA graph, for comparison: " + status.detail;
-  return status;
+  return graph_engine_status(resident_engine_status(), "resident-graph");
 }
 
 std::unique_ptr<Engine> make_resident_graph_engine(std::string& why) {

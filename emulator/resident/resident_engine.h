@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "emulator/engine.h"
 
@@ -16,6 +17,8 @@ std::unique_ptr<Engine> make_resident_engine(std::string& why);
 // `resident-graph`: the same tasks, a launch for each node, in a CUDA graph with programmatic launches. For comparison;
 // it refuses programs whose loops decide on the device, that emit, or that read streams.
 EngineStatus resident_graph_engine_status();
+// What is to be said of such an engine, of which `of` runs the same code in one kernel.
+EngineStatus graph_engine_status(EngineStatus of, std::string name);
 std::unique_ptr<Engine> make_resident_graph_engine(std::string& why);
 
 // The same queues, units and mailbox executed by CPU threads: slow, always there.

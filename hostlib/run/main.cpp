@@ -24,6 +24,8 @@ int list_engines() {
   for (const EngineStatus& engine : engines())
     print_out(fmt::format("{:<15} {:<12} {}\n", engine.name,
                           engine.available ? "available" : "unavailable", engine.detail));
+  const DefaultEngine chosen = default_engine();
+  print_out(fmt::format("without --engine: {}, because {}\n", chosen.name, chosen.reason));
   return out_failed() ? kExitNoOutput : kExitDone;
 }
 

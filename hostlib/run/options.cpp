@@ -61,9 +61,9 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
     app.add_option(flags, target, meaning)->type_name(form)->allow_extra_args(false);
   };
   app.add_option("FILE", options.file, "A program: text (.trek) or binary (.tkb)")->type_name("");
-  app.add_option("--engine", options.engine, "What executes the program (see --list-engines)")
-      ->type_name("NAME")
-      ->capture_default_str();
+  app.add_option("--engine", options.engine,
+                 "What executes the program; else the best that is here (see --list-engines)")
+      ->type_name("NAME");
   app.add_option("--numerics", texts.numerics,
                  "strict: defined to the last bit; fast: within stated bounds")
       ->type_name("")
@@ -91,7 +91,9 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
       "the fastest and keep them for other runs (in $TREK_TUNED, a file or off)");
   app.add_option("--json", options.json, "Write everything about the run as JSON")
       ->type_name("FILE");
-  app.add_option("--trace", options.trace, "Write a Chrome trace, which Perfetto opens")
+  app.add_option("--trace", options.trace,
+                 "Write a Chrome trace, which Perfetto opens; its instructions are those of the\n"
+                 "engine ref, which is taken if none is named")
       ->type_name("FILE");
   app.add_flag("--digest", options.digest, "Print NAME type[shape] HASH of each output and state");
   app.add_flag("--quiet", options.quiet,
@@ -118,7 +120,7 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
                   .description(fmt::format("{}", fmt::join(device_names(), "|"))))
       ->capture_default_str();
   app.add_flag("--list-engines", options.list_engines,
-               "List the engines, and why one cannot run here");
+               "List the engines, why one cannot run here, and which is taken if none is named");
   app.set_version_flag("--version", fmt::format("trek-run {} (ISA {}.{})", TREK_VERSION,
                                                 isa::kVersionMajor, isa::kVersionMinor));
 }
@@ -208,6 +210,7 @@ std::vector<std::string> take_apart(Texts& texts, Options& options) {
   number("--limit-instructions", texts.limit_instructions, parse_count, 1,
          options.limit_instructions);
   number("--limit-memory", texts.limit_memory, parse_bytes, 1, options.limit_memory);
+  if (options.engine.empty() && !options.trace.empty()) options.engine = kTracingEngine;
   check_written_files(options, problems);
   check_combinations(options, problems);
   return problems;

@@ -18,6 +18,8 @@ inline constexpr int kExitTrap = 3;
 inline constexpr int kExitNoEngine = 4;
 inline constexpr int kExitNoOutput = 5;
 
+// Others execute tiles, several at a time, and have no times of single instructions.
+inline constexpr const char* kTracingEngine = "ref";
 inline constexpr const char* kDeviceHere = "here";  // that of the engine
 
 struct Assignment {  // NAME=VALUE
@@ -30,7 +32,7 @@ struct Options {
   std::vector<std::string> include_dirs;
   std::vector<Assignment> defines;
 
-  std::string engine = "ref";
+  std::string engine;  // empty: the default
   NumericsMode numerics = NumericsMode::strict;
   int threads = 0;
   uint64_t seed = 0;

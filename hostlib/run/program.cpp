@@ -101,8 +101,13 @@ class Observers {
   void finish() { console_.finish(); }
   const EmittedHistory& history() const { return history_; }
 
-  Problems close_trace() {
+  Problems close_trace(uint64_t instructions) {
     if (!trace_) return {};
+    if (instructions > 0 && !trace_->has_instructions())
+      print_error(fmt::format(
+          "trek-run: warning: this engine has no times of single instructions, so the trace has "
+          "none; --engine {} has\n",
+          kTracingEngine));
     if (trace_->left_out() > 0)
       print_error(
           fmt::format("trek-run: the trace holds the first {} events; {} more were left out\n",
@@ -147,7 +152,7 @@ Problems deliver(const Options& options, Session& session, const RunResult& resu
     for (const Output& output : outputs)
       append(problems, session.write(output.tensor, output.file));
   }
-  append(problems, observers.close_trace());
+  append(problems, observers.close_trace(session.counters().instructions));
   if (!options.json.empty())
     append(problems, write_json_report(options.json, options, engine, session, result,
                                        observers.history(), tuning));

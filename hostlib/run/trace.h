@@ -34,6 +34,7 @@ class TraceWriter {
   // As RunOptions::trace.
   void executed(Place place, uint64_t begin, uint64_t end);
   void emitted(const Emitted& value);
+  bool has_instructions() const { return !heads_.empty() || left_out_ > 0; }
   uint64_t left_out() const { return left_out_; }
   // Ends the trace and puts the file in its place.
   isa::Problems close();

@@ -114,14 +114,21 @@ Result<std::vector<Side>> open_shape(GpuBench& bench, const GemmList& list, Gemm
   return sides;
 }
 
-// Some elements against f64, and every element against cuBLAS where it is there.
-Status check(GemmType type, const GemmShape& shape, Side& side, const Operands& operands,
-             const Bytes* rival) {
+// Some elements against f64, and every element against cuBLAS where it is there; where they disagree and ours is right,
+// a note says so.
+Status check(GpuBench& bench, GemmType type, const GemmShape& shape, Side& side,
+             const Operands& operands, const Bytes* rival) {
   const Result<Bytes> c = side.program->read("c");
   if (!c) return c.error();
-  Status right = measure::check_product(type, shape, operands.a, operands.b, *c);
-  if (right && rival != nullptr) right = measure::compare_products(type, shape, *c, *rival);
-  return right;
+  const Status right = measure::check_product(type, shape, operands.a, operands.b, *c);
+  if (!right || rival == nullptr) return right;
+  const Result<measure::Disagreement> found =
+      measure::compare_products(type, shape, operands.a, operands.b, *c, *rival);
+  if (!found) return found.error();
+  if (found->elements > 0)
+    bench.recorder.add_note(
+        fmt::format("{} {}, {}: {}", name(type), text(shape), side.name, measure::text(*found)));
+  return Done{};
 }
 
 Status bench_shape(GpuBench& bench, const GemmList& list, GemmType type, NumericsMode numerics,
@@ -134,7 +141,7 @@ Status bench_shape(GpuBench& bench, const GemmList& list, GemmType type, Numeric
     if (Status ran = side.program->run(1); !ran) return ran;
   if (!bench.natives.cublas) {
     for (Side& side : *sides) {
-      Status right = check(type, shape, side, *operands, nullptr);
+      Status right = check(bench, type, shape, side, *operands, nullptr);
       if (!right) return right;
     }
     return Done{};
@@ -160,7 +167,7 @@ Status bench_shape(GpuBench& bench, const GemmList& list, GemmType type, Numeric
   const size_t native = sides->size();
   for (size_t i = 0; i < native; ++i) {
     Side& side = (*sides)[i];
-    if (Status right = check(type, shape, side, *operands, &*theirs); !right) return right;
+    if (Status right = check(bench, type, shape, side, *operands, &*theirs); !right) return right;
     bench.recorder.add({fmt::format("{} {}", name(type), text(shape)), side.name,
                         (*series)[native].name,
                         measure::compare((*series)[i].seconds, (*series)[native].seconds,

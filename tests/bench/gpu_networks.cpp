@@ -61,7 +61,8 @@ Result<double> check(GpuBench& bench, const Network& network, Side& side, const 
                                                           {"network", network.program},
                                                           {"before", before},
                                                           {"after", after},
-                                                          {"trips", network.check_trips}},
+                                                          {"trips", network.check_trips},
+                                                          {"numerics", name(side.numerics)}},
                                                          120);
   if (!answer) return answer.error();
   const double error = answer->value("error", 1e300);

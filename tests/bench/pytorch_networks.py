@@ -23,6 +23,7 @@ def far(ours, exact):
 class Network:
     """A network with the weights of a program. `step` does what a trip does, with tensors that stay."""
 
+    fast_tolerance = 1  # how many times as far from f64 the program may be under fast numerics
     trips_of_step = 1   # what one call of step() counts for
     steps_in_graph = STEPS_IN_GRAPH
     inference = True
@@ -145,6 +146,7 @@ class Lstm(Network):
     """A sequence by nn.LSTM, which is cuDNN's."""
 
     steps_in_graph = 1
+    fast_tolerance = 20  # the products for all steps at once are tf32, 11 bits
     GATES = ("in", "forget", "cell", "out")  # in PyTorch's order
 
     def __init__(self, state, device="cuda", dtype=None):

@@ -9,6 +9,7 @@ import pty
 import re
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -62,6 +63,9 @@ class WrongUsage(CommandLine):
 
     def test_engines_are_listed(self):
         self.assertRegex(self.run_trek("--list-engines").stdout, r"(?m)^ref +available +\S")
+
+    def test_help_says_what_is_taken_without_an_engine(self):
+        self.assertRegex(self.run_trek("--help").stdout, r"--engine NAME\s+What executes the program; else the best")
 
 
 class InvalidInput(CommandLine):
@@ -254,6 +258,51 @@ class Faults(CommandLine):
         self.assertIn("memory", said)
 
 
+class DefaultEngine(CommandLine):
+    """What executes a program where no engine is named: the best that is here."""
+
+    def listed(self, **keywords):
+        """The engines that can run, what is said of them, and the one that is the default."""
+        said = self.run_trek("--list-engines", **keywords).stdout
+        default = re.search(r"(?m)^without --engine: ([\w-]+), because \S.*$", said)
+        self.assertIsNotNone(default, said)
+        available = {line.split()[0]: line for line in said.splitlines() if line.split()[1] == "available"}
+        return available, default[1]
+
+    def taken(self, *arguments, **keywords):
+        """The engine of a run, as its report describes it."""
+        self.write("count.trek", COUNT)
+        self.run_trek("count.trek", "--json", "r.json", *arguments, **keywords)
+        return self.read_json("r.json")["engine"]
+
+    def test_it_is_the_best_that_is_here(self):
+        available, default = self.listed()
+        on_gpu = "level sm_" in available.get("jit", "")
+        best = ["auto"] * on_gpu + [name for name in ("resident", "jit", "ref") if name in available]
+        self.assertEqual(default, best[0])
+
+    def test_it_is_the_one_that_is_listed(self):
+        _, default = self.listed()
+        self.assertEqual(self.taken(), self.taken("--engine", default))
+
+    def test_without_the_library_of_the_jit_and_a_gpu_it_is_ref(self):
+        self.path("bin").mkdir()
+        shutil.copy(BIN / "trek-run", self.path("bin/trek-run"))
+        alone = {"tool": self.path("bin/trek-run"), "env": os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}}
+        available, default = self.listed(**alone)
+        self.assertNotIn("jit", available)
+        self.assertEqual(default, "ref")
+        self.assertEqual(self.taken(**alone), self.taken("--engine", "ref"))
+
+    def test_a_trace_is_by_the_engine_that_has_one(self):
+        self.assertEqual(self.taken("--trace", "t.json"), self.taken("--engine", "ref"))
+
+    def test_a_trace_without_instructions_is_said(self):
+        self.write("count.trek", COUNT)
+        said = self.run_trek("count.trek", "--trace", "t.json", "--engine", "resident-host").stderr
+        self.assertIn("warning: this engine has no times of single instructions", said)
+
+
 class NoEngine(CommandLine):
     """Exit code 4: the engine is not there."""
 
@@ -307,6 +356,11 @@ class Code(CommandLine):
         self.assertIn("# chain.trek:8:3: @y = relu %e\n", code)
         self.assertIn("node0.relu:\n", code)
 
+    def test_threads_without_a_core_are_not_made(self):
+        plan = self.run_trek("--dump", "plan", "--device", "here", "--engine", "jit", "--threads", "4096", "chain.trek",
+                             env=os.environ | {"TREK_JIT_TARGET": "host"}).stdout
+        self.assertLessEqual(int(re.search(r": (\d+) processors", plan)[1]), 4 * os.cpu_count())
+
     def test_ptx_is_the_persistent_kernel_with_the_node_as_straight_code(self):
         code = self.on_device("ptx").stdout
         self.assertIn(".visible .entry resident(", code)
@@ -340,7 +394,7 @@ class Auto(CommandLine):
                              env=os.environ | {"TREK_AUTO_AT": str(back_edge)})
 
     def test_wherever_it_moves_it_leaves_what_ref_leaves(self):
-        want = self.run_trek(self.program, "--digest").stdout
+        want = self.run_trek(self.program, "--engine", "ref", "--digest").stdout
         for back_edge in (0, 1, 4, 7, 13, 19, 1000):
             got = self.at(back_edge, "--digest", "--json", "r.json").stdout
             self.assertEqual(got, want)
@@ -350,7 +404,7 @@ class Auto(CommandLine):
                 self.assertEqual(compiling["interpreted"]["trips"], back_edge)
 
     def test_a_trap_behind_it_is_the_same(self):
-        want = self.run_trek(self.program, "--set", "bound=303", code=3).stderr
+        want = self.run_trek(self.program, "--engine", "ref", "--set", "bound=303", code=3).stderr
         for back_edge in (0, 9):
             self.assertEqual(self.at(back_edge, "--set", "bound=303", code=3).stderr, want)
 
@@ -698,7 +752,7 @@ class Results(CommandLine):
         self.assertIn("stream @blocks", self.fails("stream.trek", code=2))
 
     def test_the_json_report_tells_everything(self):
-        self.run_trek(*self.given, "--json", "r.json", "--numerics", "strict", "--threads", "1")
+        self.run_trek(*self.given, "--json", "r.json", "--engine", "ref", "--numerics", "strict", "--threads", "1")
         report = self.read_json("r.json")
         self.assertEqual(report["result"], {"outcome": "done"})
         self.assertEqual(report["numerics"], "strict")
@@ -726,7 +780,7 @@ class Results(CommandLine):
         self.assertEqual(slices[0]["args"]["text"], "%scaled = mul @left, $factor")
 
     def test_a_profile_names_lines_and_adds_up(self):
-        out = self.run_trek(*self.given, "--quiet", "--profile").stdout
+        out = self.run_trek(*self.given, "--engine", "ref", "--quiet", "--profile").stdout
         self.assertRegex(out, r"(?m)^ +8  %scaled = mul @left, \$factor +1 ")
         self.assertIn("Where the time went", out)
         self.assertRegex(out, r"(?m)^ +pointwise  add +2 ")
@@ -849,6 +903,13 @@ class Terminal(CommandLine):
         self.assertRegex(text, r"\[#*\.*\] +\d+ %")
         lines = [line for line in re.split(r"(?:\x1b\[K|\r|\n)+", text) if line and not line.startswith("[")]
         self.assertEqual(lines, ["1/3  epoch = 0", "2/3  epoch = 1", "3/3  epoch = 2"])
+
+    def test_a_line_per_trip_however_fast_they_are(self):
+        self.write("q.trek", ".trek 1.0\n.func main() {\n  loop $i = 0 until 30 {\n    emit \"i\", $i\n"
+                   "    $j = mul $i, $i\n    emit \"j\", $j\n  }\n}\n")
+        for engine in ((), ("--engine", "ref"), ("--engine", "resident-host")):
+            lines = re.findall(r"\d+/\d+  i = \d+  j = \d+", self.shown("q.trek", *engine))
+            self.assertEqual(lines, [f"{i + 1}/30  i = {i}  j = {i * i}" for i in range(30)])
 
     def test_quiet_shows_nothing(self):
         self.write("p.trek", self.PROGRAM)

@@ -16,7 +16,8 @@ export TREK_CUBIN_CACHE=$out/cubins
 cd "$p"
 source tests/gpu/report.sh
 processors=$(nproc)
-"$run" --list-engines | grep '^auto .*level sm_' || { echo "the engine auto takes no GPU here"; exit 4; }
+"$run" --list-engines | tee "$out/engines" | grep '^auto .*level sm_' || { echo "the engine auto takes no GPU here"; exit 4; }
+grep '^without --engine: auto,' "$out/engines" || fail "auto is not the default"
 
 echo "== hand_over.trek at every back-edge: what ref leaves; limits: what resident leaves"
 "$run" tests/gpu/hand_over.trek --engine ref --digest >"$out/ref" 2>&1

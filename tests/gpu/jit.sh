@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # tests/gpu/jit.sh PACKAGE OUT: the JIT on a device, from a folder that tools/package has made: conformance, products and
-# programs against ref or the resident emulator, random modules, compute-sanitizer, and what the first run costs beside
-# the next. Ends with what failed, and writes OUT/DEVICE-jit-DATE.json. MODULES says how many random modules (2000),
-# FIRST the first one's seed (9000), SANITIZE=0 leaves out compute-sanitizer. Kernels are compiled anew: nothing is
-# taken from the user's cubins. Uses all processors: compiling takes most of the time.
+# programs against ref or the resident emulator, random modules, and what the first run costs beside the next. Ends
+# with what failed, and writes OUT/DEVICE-jit-DATE.json. MODULES says how many random modules (2000), FIRST the first
+# one's seed (9000). Kernels are compiled anew: nothing is taken from the user's cubins. Uses all processors: compiling
+# takes most of the time.
 set -uo pipefail
 p=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -73,10 +73,4 @@ for part in $(grep -v '^ok$' "$out/random"); do
   tail -n 5 "$out/random-$part/log"
 done
 
-if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
-  for tool in memcheck synccheck initcheck; do
-    sanitize 60 jit $tool "$run" add matmul sort loop gather cumsum softmax cross_entropy adam
-  done
-fi
-
-report jit "MODULES=$modules FIRST=$first SANITIZE=${SANITIZE:-1} tests/gpu/jit.sh PACKAGE OUT"
+report jit "MODULES=$modules FIRST=$first tests/gpu/jit.sh PACKAGE OUT"

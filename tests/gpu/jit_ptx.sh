@@ -12,8 +12,8 @@ for file in "$@"; do
   [[ $file = *:fast ]] && numerics=fast
   TREK_JIT_TARGET=$level "$run" --dump ptx --device h200 --numerics $numerics "${file%:fast}" >"$out/program.ptx" || exit $?
   grep -q '^\.visible \.entry resident(' "$out/program.ptx" || { echo "$file: there is no kernel"; exit 1; }
-  # The other roles of a block are there, too: somebody polls counters.
-  polls=$(awk '/^\.visible \.entry resident\(/ { inside = 1 } inside; /^}/ { inside = 0 }' "$out/program.ptx" | grep -c 'ld\.acquire' || true)
+  # The other roles of a block are there, too: somebody polls counters. (Inline PTX has braces at the start of lines.)
+  polls=$(awk '/^\.(func|visible)/ { inside = 0 } /^\.visible \.entry resident\(/ { inside = 1 } inside' "$out/program.ptx" | grep -c 'ld\.acquire' || true)
   ((polls > 0)) || { echo "$file: the kernel polls no counter"; exit 1; }
   emulator/driver/assemble.sh "$ptxas" "$level" "" "$out/program.ptx" "$out/program.cubin" || { echo "of $file"; exit 1; }
   echo "$file: $(grep -c '^\.func node_[0-9]*($' "$out/program.ptx") functions"

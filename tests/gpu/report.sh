@@ -7,20 +7,6 @@ quick() { timeout -k 3 "$@"; }
 device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
 
-# sanitize SECONDS ENGINE TOOL TREK_RUN FILE...: compute-sanitizer's TOOL over conformance files, so long each.
-sanitize() {
-  local seconds=$1 engine=$2 tool=$3 run=$4 errors=0 file code
-  shift 4
-  echo "== $tool"
-  for file; do
-    quick "$seconds" "$sanitizer" --tool $tool --error-exitcode 9 "$run" --test --engine $engine --quiet "tests/conformance/$file.trek" >"$out/$tool-$file.log" 2>&1
-    code=$?
-    ((code == 0)) || { errors=$((errors + 1)); echo "$file: exit $code"; grep -m 3 -E "=========     |Error|Race|hazard" "$out/$tool-$file.log"; }
-  done
-  fact[${tool}_files_with_findings]=$errors
-  ((errors == 0)) || fail "$tool"
-}
-
 # report ENGINE COMMAND: writes results/DEVICE-ENGINE-DATE.json, shows it, and ends with what failed.
 report() {
   local json

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # tests/gpu/resident.sh PACKAGE OUT: the resident emulator on a device, from a folder that tools/package
-# --data has made: conformance, samples and products against ref, random modules, compute-sanitizer, a
-# killed process, two processes at once, gpu-resident. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json.
-# MODULES says how many random modules (10000), SANITIZE=0 leaves out compute-sanitizer. racecheck runs
-# PACKAGE/bin/trek-run-racecheck where there is one: a trek-run of a build with -DTREK_FOR_RACECHECK=ON.
+# --data has made: conformance, samples and products against ref, random modules, a killed process, two processes at
+# once, gpu-resident. Ends with what failed, and writes OUT/DEVICE-resident-DATE.json. MODULES says how many random
+# modules (10000).
 set -uo pipefail
 p=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -78,16 +77,6 @@ for i in 1 2; do
   cmp -s "$out/twin-$i.txt" "$out/03_fashion_mnist-ref.txt" || fail "two processes at once: $i"
 done
 
-if [[ ${SANITIZE:-1} = 1 ]] && sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null); then
-  echo "== racecheck of known races"
-  SANITIZER=$sanitizer quick 90 tests/gpu/racecheck.sh bin/racecheck-probe || fail "racecheck of known races"
-  for tool in memcheck racecheck synccheck initcheck; do
-    checked=$run # of racecheck the kernel that was built for it, where it was: see emulator/resident/README.md
-    [[ $tool = racecheck && -x $run-racecheck ]] && checked=$run-racecheck
-    sanitize 40 resident $tool "$checked" add matmul sort loop gather cumsum softmax cross_entropy adam
-  done
-fi
-
 echo "== the tests of emulator/resident"
 quick 90 bin/gpu-resident >"$out/gpu-resident.log" 2>&1 || fail "gpu-resident"
 tail -n 3 "$out/gpu-resident.log"
@@ -104,4 +93,4 @@ for program in tests/bench/programs/{chain_within,product_f32,scalars}.trek samp
   fact[time_$name]="\"$median\""
 done
 
-report resident "MODULES=$modules SANITIZE=${SANITIZE:-1} tests/gpu/resident.sh PACKAGE OUT"
+report resident "MODULES=$modules tests/gpu/resident.sh PACKAGE OUT"

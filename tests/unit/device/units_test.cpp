@@ -361,6 +361,57 @@ TEST_CASE("products of padded operands read their lines, and a copy engine may b
   }
 }
 
+TEST_CASE("a copy engine rounds f32 operands of fast products to tf32, and of strict ones none") {
+  plan::Device device = plan::test::small_device(1);
+  device.copies_tensors = true;
+  struct Form {
+    int64_t a[2];
+    int64_t b[2];
+    const char* attributes;
+    bool copied;
+  };
+  for (const bool fast : {true, false})
+    for (const Form& form : {Form{{256, 72}, {72, 260}, "", true},
+                             {{256, 72}, {260, 72}, ", tb", true},
+                             {{72, 256}, {72, 260}, ", ta", true},
+                             {{72, 256}, {260, 72}, ", ta, tb", true},
+                             {{256, 74}, {74, 260}, "", false}}) {  // lines of 296 bytes
+      // Small integers, so the bits are the same in any order and as tf32.
+      const isa::Module module = plan::test::assembled(fmt::format(
+          R"(
+.state @a_row f32[{0},1] = iota(axis=0)
+.state @a_column f32[1,{1}] = iota(axis=1, step=-1)
+.state @b_row f32[{2},1] = iota(axis=0, step=2)
+.state @b_column f32[1,{3}] = iota(axis=1, step=-1)
+.output @x f32[256,260]
+.func main() {{
+  %a = add @a_row, @a_column
+  %b = add @b_row, @b_column
+  @x = matmul %a, %b{4}, tail=relu
+}}
+)",
+          form.a[0], form.a[1], form.b[0], form.b[1], form.attributes));
+      INFO(form.a[1] << form.attributes << (fast ? " fast" : " strict"));
+      plan::LinkOptions options;
+      options.fast = fast;
+      const isa::Result<plan::Plan> plan = plan::link(module, device, options);
+      REQUIRE(plan);
+      const Described described = describe(*plan, plan::test::node_of(*plan, isa::Opcode::Matmul));
+      CHECK(static_cast<Product>(described.node().matrix.product) ==
+            (fast ? Product::tensor : Product::ordered));
+      CHECK(described.maps.size() == (form.copied ? 2 : 0));
+      for (const TensorMap& map : described.maps) {
+        CHECK(map.as_tf32 == fast);
+        // Rows of a swizzled box have 32 elements, whichever way the operand lies.
+        if (fast) CHECK(map.box[0] == 32);
+      }
+      Given given;
+      given.prepare = with_units(2);
+      CHECK(plan::test::run(module, *plan, 1, given).tensors ==
+            plan::test::run(module, *plan, 1).tensors);
+    }
+}
+
 TEST_CASE("cross-entropy over many rows and over many classes") {
   for (const char* reduction : {"mean", "sum", "none"}) {
     const bool none = std::string_view(reduction) == "none";

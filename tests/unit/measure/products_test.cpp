@@ -62,11 +62,12 @@ TEST_CASE("a product with a wrong element is found, and a right one passes") {
     CAPTURE(driver::name(type));
     const Product right = product(type);
     CHECK(check_product(type, kShape, right.a, right.b, right.c).ok());
-    CHECK(compare_products(type, kShape, right.c, right.c).ok());
+    const auto same = compare_products(type, kShape, right.a, right.b, right.c, right.c);
+    CHECK((same.ok() && same->elements == 0));
     Product wrong = right;
     wrong.c[33 * driver::element_bytes(type) + driver::element_bytes(type) - 1] ^= std::byte{0x82};
     CHECK_FALSE(check_product(type, kShape, wrong.a, wrong.b, wrong.c).ok());
-    const Status found = compare_products(type, kShape, wrong.c, right.c);
+    const auto found = compare_products(type, kShape, right.a, right.b, wrong.c, right.c);
     REQUIRE_FALSE(found.ok());
     CHECK(found.error().text().find("[6,3]") != std::string::npos);
   }
@@ -76,7 +77,33 @@ TEST_CASE("a result that is not a number is wrong") {
   Product made = product(GemmType::f32);
   const std::vector<std::byte> right = made.c;
   std::memset(made.c.data(), 0xff, 4);
-  CHECK_FALSE(compare_products(GemmType::f32, kShape, made.c, right).ok());
+  CHECK_FALSE(compare_products(GemmType::f32, kShape, made.a, made.b, made.c, right).ok());
+}
+
+TEST_CASE("where the rival is the wrong one, ours is right and that is said") {
+  const Product right = product(GemmType::f32);
+  std::vector<std::byte> rival = right.c;
+  rival[4 * 17 + 3] ^= std::byte{0x82};
+  std::memset(rival.data() + 4 * 33, 0xff, 4);
+  const auto found = compare_products(GemmType::f32, kShape, right.a, right.b, right.c, rival);
+  REQUIRE(found.ok());
+  CHECK((found->elements == 2 && found->ours_nearer == 2));
+  CHECK((found->row == 3 && found->column == 2));
+  CHECK(found->ours == found->exact);
+  CHECK(text(*found).find("[3,2]") != std::string::npos);
+}
+
+TEST_CASE("what disagrees everywhere is not decided element by element") {
+  const GemmShape large = {40, 50, 1, false, false};
+  std::vector<std::byte> a, b, c;
+  for (int m = 0; m < large.m; ++m) put(GemmType::f32, a, 1.0f);
+  for (int n = 0; n < large.n; ++n) put(GemmType::f32, b, 1.0f);
+  for (int i = 0; i < large.m * large.n; ++i) put(GemmType::f32, c, 1.0f);
+  const std::vector<std::byte> zeros(c.size());
+  CHECK(compare_products(GemmType::f32, large, a, b, c, c).ok());
+  const auto found = compare_products(GemmType::f32, large, a, b, c, zeros);
+  REQUIRE_FALSE(found.ok());
+  CHECK(found.error().text().find("more than 1000") != std::string::npos);
 }
 
 }  // namespace trek::measure

@@ -104,6 +104,46 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin ones and f64") {
+  Device device = *find_device("h200");
+  MatrixShape shape;
+  shape.m = shape.n = 256;
+  shape.k = shape.whole_k = 512;
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::tensor);
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  CHECK(product_of(device, true, isa::DType::f64, shape) == Product::ordered);
+  CHECK(product_of(device, true, isa::DType::i32, shape) == Product::ordered);
+  shape.n = 3001;  // odd lines, which the thin unit brings one by one
+  shape.m = 4;
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::thin);
+  CHECK(product_of(device, true, isa::DType::bf16, shape) == Product::tensor);
+  device.packs_panels = true;
+  shape.m = 256;
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::ordered);
+}
+
+TEST_CASE(
+    "a fast product of f32 is thought to take twice the time of one of bf16, turned lines more") {
+  Device device = *find_device("h200");
+  device.copies_tensors = true;
+  ProductWork work;
+  work.product = Product::tensor;
+  work.shape.m = work.shape.n = work.shape.k = work.shape.whole_k = 4096;
+  work.shape.tb = true;
+  work.share = device.processors;
+  work.copied = true;
+  const auto cycles = [&](isa::DType element, bool tb) {
+    work.element = element;
+    work.shape.tb = tb;
+    return estimate(device, work, choose(device, work));
+  };
+  const double half = cycles(isa::DType::bf16, true);
+  const double whole = cycles(isa::DType::f32, true);
+  CHECK(whole > 1.8 * half);
+  CHECK(whole < 2.2 * half);
+  CHECK(cycles(isa::DType::f32, false) > whole);
+}
+
 TEST_CASE("parts of a product have all k once, and bits by the dot order where they must") {
   ProductWork work;
   work.shape.m = work.shape.n = 768;
