@@ -350,7 +350,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   load_columns(task, work, columns_of_left, false);
   if (!early) prefetch_right<kElementBytes<kType>>(task, work);
   bool goes_on = early || ready();
-  if (kLeftBeforeRight && own_rows && goes_on) make_left(task, work, columns_of_left, [] {});
+  if (kLeftBeforeRight && own_rows && goes_on) make_left(task, work, columns_of_left);
   if (goes_on) ask_first<kElementBytes<kType>>(task, work);
   if (early) {
     prefetch_tails(task, work);
@@ -362,12 +362,11 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     return;
   }
   load_columns(task, work, columns_of_left, true);
-  const auto beside = [&]() TREK_TILE_LAMBDA { load_tails(task, work); };
   if (own_rows && !kLeftBeforeRight) {
-    make_left(task, work, columns_of_left, beside);
+    make_left(task, work, columns_of_left);
   } else {
     if (!own_rows) stage<kType>(task, work);
-    beside();
+    load_tails(task, work);
   }
   // Where a tile is one part, these come with it; else they come before a later one.
   if (work.cut().ahead == 0) commit_copies();

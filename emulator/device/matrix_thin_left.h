@@ -21,6 +21,8 @@ TREK_TILE uint32_t left_at(const Work& work, uint32_t r, uint32_t k) {
 
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
 
+TREK_TILE void load_tails(const Task& task, const Work& work);  // matrix_thin.h
+
 inline constexpr bool kLeftBeforeRight = false;
 inline constexpr uint32_t kOwn =
     row_detail::kTile / kBlockThreads;  // elements of a thread, at most
@@ -55,10 +57,10 @@ TREK_TILE void load_columns(const Task& task, const Work& work, Columns& to, boo
     load_columns(task, work, to);
 }
 
-// `beside()` asks for what else there is to ask for, behind the first row.
-template <class Beside>
-TREK_TILE void make_left(const Task& task, const Work& work, const Columns& columns,
-                         Beside beside) {
+// Asks for what tails read, too, behind the first row. Called, so that it is not copied into the code of a product that
+// has no such rows.
+TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task, const Work& work,
+                                                               const Columns& columns) {
   using namespace row_detail;  // NOLINT(google-build-using-namespace)
   const Phases& of = work.node.phases();
   const Part part(task, of.n);
@@ -78,7 +80,7 @@ TREK_TILE void make_left(const Task& task, const Work& work, const Columns& colu
         own[h][i] = load32(work.memory(from), static_cast<DType>(from.dtype), begin + k);
       });
     }
-    if (r == 0) beside();
+    if (r == 0) load_tails(task, work);
     each_phase(of, [&](uint32_t p) TREK_TILE_LAMBDA { run_phase(task, part, p, number, 0, row); });
     each_own(task, of.n, [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA {
       uint32_t mains[kMains] = {};
@@ -105,14 +107,10 @@ TREK_TILE void load_columns(const Task& /*task*/, const Work& /*work*/, Columns&
 
 #ifdef __CUDA__
 TREK_TILE bool makes_rows(const Work& /*work*/) { return false; }
-template <class Beside>
-TREK_TILE void make_left(const Task& /*task*/, const Work& /*work*/, const Columns& /*columns*/,
-                         Beside /*beside*/) {}
+TREK_TILE void make_left(const Task& /*task*/, const Work& /*work*/, const Columns& /*columns*/) {}
 #else
 TREK_TILE bool makes_rows(const Work& work) { return makes_left(work.node); }
-template <class Beside>
-TREK_TILE void make_left(const Task& task, const Work& work, const Columns& /*columns*/,
-                         Beside /*beside*/) {
+TREK_TILE void make_left(const Task& task, const Work& work, const Columns& /*columns*/) {
   using namespace row_detail;  // NOLINT(google-build-using-namespace)
   const Phases& of = work.node.phases();
   const row_detail::Rows group = {work.row, work.cut().rows, kHeld};
