@@ -1,8 +1,9 @@
 // The five roles of a block, and the ring of slots between them:
 //
 //   controller  one warp walks the queue ahead of everybody: it says in a slot which task comes, and what
-//               that waits for
-//   filler      one warp starts the copies of the task's record and of its node's descriptor into the slot
+//               that waits for; in a loop whose tasks come to the same slots again, only what is new in a trip
+//   filler      one warp starts the copies of the task's record and of its node's descriptor into the slot, where
+//               they are not there from a trip before
 //   waiter      one warp polls the counters of the slots in turn, so that nobody else does
 //   compute     eight warps or more execute the tasks that are ready, one after the other
 //   signaller   one warp raises the counters of what has been executed, so that the next task need not
@@ -18,8 +19,8 @@
 #pragma once
 
 #include "emulator/device/execute.h"
+#include "emulator/resident/due.h"
 #include "emulator/resident/tasks.h"
-#include "emulator/resident/walker.h"
 
 namespace trek::resident {
 
@@ -41,16 +42,13 @@ struct Slot {
   const Record* source;              // where the record comes from; null: the walk is over
   const unsigned char* descriptors;  // and the descriptor
   uint32_t lines;                    // of 16 bytes of the descriptor that are to come
-  uint32_t waits;                    // of `counter` and `target`
-  uint64_t moment;
-  uint64_t began;            // of a profile, in ns
-  uint32_t leaves;           // the controller found that the block must leave at this task
-  uint32_t skip;             // the block leaves: pass the slot on
-  const device::Node* node;  // in `descriptor`, or where it lies if it is longer
+  uint32_t is_here;                  // record and descriptor came for the task before in this slot
+  uint64_t began;                    // of a profile, in ns
+  uint32_t leaves;                   // the controller found that the block must leave at this task
+  uint32_t skip;                     // the block leaves: pass the slot on
+  const device::Node* node;          // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
-  int64_t counters[kMaxReads];
-  uint32_t counter[kSlotWaits];
-  uint32_t target[kSlotWaits];
+  Due due;
   alignas(16) unsigned char descriptor[device::kNodeBytes];
 };
 

@@ -43,6 +43,13 @@ TREK_RESIDENT uint64_t from_lane_0(uint64_t value) {
   return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
 }
 
+// What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
+// another branch, which it would keep in local memory.
+TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
+  return static_cast<uint32_t>(
+      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
+}
+
 // The phase of a slot's barriers on the n-th visit.
 TREK_RESIDENT uint32_t phase(uint32_t n) { return n / kSlots & 1; }
 
@@ -101,28 +108,37 @@ class Controller {
       : launch_(launch),
         shared_(shared),
         lane_(lane),
+        queue_(launch.records + launch.queues[processor]),
         walker_(launch, processor,
                 launch.region_count <= kSharedRegions
                     ? shared.regions
                     : launch.regions + size_t{processor} * launch.region_count,
-                Queue(launch.records + launch.queues[processor], &shared.window)),
+                Queue(queue_, &shared.window), kSlots),
         processor_(processor) {}
 
   TREK_RESIDENT void run() {
     if (lane_ == 0) walker_.begin();
-    for (uint32_t n = 0;; ++n) {
-      uint64_t record = 0;
-      if (lane_ == 0)
-        record = load_volatile(&shared_.left) != 0 ? 0 : reinterpret_cast<uint64_t>(walker_.next());
-      record = from_lane_0(record);
-      Slot& slot = shared_.slot[n % kSlots];
-      if (n >= kSlots) barrier_wait(&shared_.freed[n % kSlots], phase(n - kSlots));
-      if (record != 0)
-        name(slot, *reinterpret_cast<const Record*>(record));
+    for (;;) {
+      // Where the record is in the queue, and what comes before it.
+      uint32_t place = kNone;
+      uint32_t alike = 0;
+      if (lane_ == 0) {
+        if (load_volatile(&shared_.left) == 0) {
+          if (walker_.next() != nullptr) place = walker_.place();
+          const Repeats repeats = walker_.repeats();
+          alike = repeats.trips << kTaskBits | repeats.tasks;
+        }
+      }
+      place = same_for_all(place);
+      alike = same_for_all(alike);
+      if (alike >> kTaskBits != 0) repeat(alike & ((1u << kTaskBits) - 1), alike >> kTaskBits);
+      Slot& slot = next_slot();
+      if (place != kNone)
+        name(slot, shared_.window.record[place % (kChunks * kChunk)], place);
       else if (lane_ == 0)
         slot.source = nullptr;
-      warp_arrive(&shared_.named[n % kSlots], lane_);
-      if (record == 0) {
+      give();
+      if (place == kNone) {
         if (lane_ == 0) walker_.say_end();
         return;
       }
@@ -130,45 +146,63 @@ class Controller {
   }
 
  private:
+  static constexpr uint32_t kNone = ~0u;
+  static constexpr uint32_t kTaskBits = 8;
+
+  // The slot that comes, once it is free; and on to the filler with it.
+  TREK_RESIDENT Slot& next_slot() {
+    if (n_ >= kSlots) barrier_wait(&shared_.freed[n_ % kSlots], phase(n_ - kSlots));
+    return shared_.slot[n_ % kSlots];
+  }
+  TREK_RESIDENT void give() {
+    warp_arrive(&shared_.named[n_ % kSlots], lane_);
+    ++n_;
+  }
+
+  // Trips whose tasks are in the slots already.
+  TREK_RESIDENT void repeat(uint32_t tasks, uint32_t trips) {
+    const uint32_t trips_bits = __builtin_ctz(kSlots / tasks);
+    for (uint32_t left = tasks * trips; left != 0; --left) {
+      Slot& slot = next_slot();
+      move_on(slot.due, trips_bits, lane_, 32);
+      if (lane_ == 0) slot.is_here = 1;
+      give();
+    }
+  }
+
   // walker_ lives in lane 0, but for the regions: what it has counted, only lane 0 knows. The lanes share what
   // there is to work out.
-  TREK_RESIDENT void name(Slot& slot, const Record& record) {
-    const uint32_t waits = record.waits;
-    const uint64_t moment = from_lane_0(walker_.moment(record));
-    if (lane_ == 0) slot.leaves = 0;
-    warp_sync();
-    for (uint32_t i = lane_; i < waits; i += 32) {
-      const Wait wait = walker_.wait_of(record, i);
-      uint32_t target = 0;
-      const bool asks = walker_.target(record, wait, target);
-      if (i < kSlotWaits) {
-        slot.counter[i] = asks ? wait.counter : kNoCounter;
-        slot.target[i] = target;
-      } else if (asks && !await(launch_, launch_.states[processor_], record.node,
-                                moment, wait.counter, target)) {
-        slot.leaves = 1;  // not `left`: tasks before this one may have to be executed
-      }
-    }
-    if (lane_ < record.reads) slot.counters[lane_] = walker_.counter(record.read[lane_]);
+  TREK_RESIDENT void name(Slot& slot, const Record& record, uint32_t place) {
+    uint64_t moment = walker_.moment(record);
+    if (record.waits > kSlotWaits) moment = from_lane_0(moment);
     if (lane_ == 0) {
       const unsigned char* from = launch_.descriptors + size_t{16} * record.descriptor;
       const uint32_t lines = record.descriptor_size;
       const bool fits = 16 * lines <= sizeof slot.descriptor;
-      slot.source = launch_.records + launch_.queues[processor_] + walker_.place();
+      const Record* source = queue_ + place;
+      slot.is_here = slot.source == source ? 1 : 0;
+      slot.source = source;
       slot.descriptors = from;
       slot.lines = fits ? lines : 0;
-      slot.waits = waits < kSlotWaits ? waits : kSlotWaits;
-      slot.moment = moment;
+      slot.leaves = 0;
       slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
       slot.fault = device::kNoFault;
+      slot.due.moment = moment;
     }
+    warp_sync();  // `leaves` is any lane's from here on
+    name_due(slot.due, walker_, record, lane_, 32, [&](uint32_t counter, uint32_t target) {
+      if (!await(launch_, launch_.states[processor_], record.node, moment, counter, target))
+        slot.leaves = 1;  // not `left`: tasks before this one may have to be executed
+    });
   }
 
   const Launch& launch_;
   Shared& shared_;
   uint32_t lane_;
+  const Record* queue_;
   Walker<Queue> walker_;
   uint32_t processor_;
+  uint32_t n_ = 0;  // the slot's visit
 };
 
 // Has the records and the descriptors of the tasks brought into their slots, 16 bytes a lane.
@@ -178,7 +212,7 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.named[n % kSlots], phase(n));
     const auto* record = reinterpret_cast<const unsigned char*>(slot.source);
-    if (record != nullptr) {
+    if (record != nullptr && slot.is_here == 0) {
       const uint32_t lines = kRecordLines + slot.lines;
       const unsigned char* descriptors = slot.descriptors;
       auto* to = reinterpret_cast<unsigned char*>(&slot.record);
@@ -188,7 +222,7 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
         fetch((of_record ? to : slot.descriptor) + size_t{16} * line,
               (of_record ? record : descriptors) + size_t{16} * line);
       }
-    } else if (lane == 0) {
+    } else if (record == nullptr && lane == 0) {
       slot.record.kind = Kind::halt;
     }
     arrive_fetched(&shared.filled[n % kSlots]);
@@ -204,11 +238,11 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
-    const uint32_t waits = halt ? 0 : slot.waits;
+    const uint32_t waits = halt ? 0 : slot.due.waits;
     for (uint32_t i = lane; i < waits; i += 32) {
-      const uint32_t counter = slot.counter[i];
+      const uint32_t counter = slot.due.counter[i];
       if (counter != kNoCounter &&
-          !await(launch, state, slot.record.node, slot.moment, counter, slot.target[i]))
+          !await(launch, state, slot.record.node, slot.due.moment, counter, slot.due.target[i]))
         store_volatile(&shared.left, 1);
     }
     warp_sync();
@@ -244,7 +278,7 @@ TREK_RESIDENT Block block_of_units(const Shared& shared) {
 
 TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slot& slot) {
   return {device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)),
-          shared.launch.seed, slot.counters};
+          shared.launch.seed, slot.due.counters};
 }
 
 // Where a warp of the compute warps is. It is in shared memory, and read anew where it is wanted: accumulators
@@ -270,13 +304,6 @@ class Place {
  private:
   uint32_t* at_;
 };
-
-// What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
-// another branch, which it would keep in local memory.
-TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
-  return static_cast<uint32_t>(
-      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
-}
 
 // Waits until the inputs of this warp's task, number n, are there, and says whether it is to be executed: all threads
 // must be told the same, or they would wait for each other in a unit, so not by shared.left.
@@ -304,7 +331,7 @@ TREK_RESIDENT bool has_trapped() {
     if (is_of_unit(slot.record.kind)) device::describe(block_of_units(shared));
 #endif
     if (thread_number() == 0) {
-      report_trap(shared.launch, slot.moment, slot.record.node, slot.fault);
+      report_trap(shared.launch, slot.due.moment, slot.record.node, slot.fault);
       store_volatile(&shared.left, 1);
     }
   }
@@ -323,7 +350,7 @@ TREK_RESIDENT bool perform_any() {
 #ifdef TREK_SPECIALISED
     trek_execute_node(slot.record.weight, environment_of(shared, slot).arena,
                       reinterpret_cast<const uint32_t*>(slot.node), shared.launch.seed,
-                      slot.counters, slot.record.first, slot.record.count, &slot.fault);
+                      slot.due.counters, slot.record.first, slot.record.count, &slot.fault);
 #else
     device::execute_unit(block_of_units(shared), *slot.node, slot.record.first, slot.record.count,
                          environment_of(shared, slot), &slot.fault);
@@ -463,6 +490,7 @@ resident(const trek::resident::Launch parameters) {
       barrier_init(&shared.freed[s], kWarpArrivals);
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
+    for (Slot& slot : shared.slot) slot.source = nullptr;
     for (auto& place : shared.place) place[0] = place[1] = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;

@@ -14,6 +14,9 @@
 //   - Where all stopped at a back-edge, everything before it has been executed and nothing behind it has begun, so a
 //     walk is where it stopped, its counts and its regions; another launch may go on with it.
 //
+// Trips of a loop that holds nothing but tasks differ in their numbers alone. A caller that keeps its last tasks (due.h)
+// may be given several such trips at once (Repeats), between the back-edges where anything is decided.
+//
 // On the device one thread walks; on a host each processor's thread does.
 #pragma once
 
@@ -33,14 +36,22 @@ TREK_RESIDENT uint64_t decisions_before(const Launch& launch) {
   return launch.walks == nullptr ? 0 : launch.walks[0].decisions;
 }
 
+// Trips that were gone by before the record that next() gave: `tasks` in each, which the caller still keeps.
+struct Repeats {
+  uint32_t tasks = 0;
+  uint32_t trips = 0;
+};
+
 // `Records` gives records of the processor's queue: at(i), good until the next call. On a device all of the
 // walker's own state must be in registers, or each step of it takes microseconds: nothing takes its address.
 template <typename Records>
 class Walker {
  public:
+  // A caller that keeps so many tasks, a power of two, asks for repeats() before each record; one that keeps none
+  // is given every task.
   TREK_RESIDENT Walker(const Launch& launch, uint32_t processor, RegionState* regions,
-                       Records records)
-      : launch_(launch), regions_(regions), records_(records), processor_(processor) {}
+                       Records records, uint32_t kept = 0)
+      : launch_(launch), regions_(regions), records_(records), processor_(processor), kept_(kept) {}
   // Must have been called, by one thread, before anything else is.
   TREK_RESIDENT void begin() {
     if (launch_.walks != nullptr && launch_.walks[processor_].begun != 0) return go_on();
@@ -50,6 +61,8 @@ class Walker {
 
   // The next record that is a task (of any kind), or null at the end of the walk: see say_end().
   TREK_RESIDENT const Record* next();
+  // What comes before what next() said last.
+  TREK_RESIDENT Repeats repeats() const { return repeats_; }
   // Writes where the walk ended, and tells the host how; every processor does.
   TREK_RESIDENT void say_end() const {
     if (ending_ == Ending::stopped && launch_.walks != nullptr) keep();
@@ -83,6 +96,7 @@ class Walker {
     return static_cast<int64_t>(static_cast<uint64_t>(r.from) +
                                 r.trip * static_cast<uint64_t>(r.step));
   }
+  TREK_RESIDENT int64_t step(uint32_t region) const { return regions_[region].step; }
 
  private:
   TREK_RESIDENT bool read_decision(const Record& record);
@@ -96,6 +110,7 @@ class Walker {
   TREK_RESIDENT bool leave(const Record& record);
   TREK_RESIDENT bool may_go_on(const Record& record);
   TREK_RESIDENT void go_round(const Record& record);
+  TREK_RESIDENT void go_by(const Record& record);
   TREK_RESIDENT void go_on();
   TREK_RESIDENT void keep() const;
   TREK_RESIDENT bool end(Ending ending, uint32_t node) {
@@ -106,11 +121,19 @@ class Walker {
   TREK_RESIDENT void show_progress(const Record& record) const;
   TREK_RESIDENT void give_credit();
 
+  // How often one looks, in back-edges, whether the block must leave; and the giver, where trips are short.
+  static constexpr uint64_t kLook = 16;
+
   const Launch& launch_;
   RegionState* regions_;
   Records records_;
   uint32_t processor_;
+  uint32_t kept_;
   uint32_t at_ = 0;
+  uint32_t body_ = ~0u;   // the first record of the loop whose back-edge was taken last
+  uint32_t given_ = 0;    // tasks, since then
+  uint32_t in_line_ = 0;  // tasks of trips of that loop that held nothing else, until this one
+  Repeats repeats_;
   uint64_t begun_ = 1;         // trips
   uint64_t decisions_ = 0;     // read
   uint64_t back_edges_ = 0;    // met
@@ -125,6 +148,7 @@ class Walker {
 
 template <typename Records>
 TREK_RESIDENT const Record* Walker<Records>::next() {
+  repeats_ = {};
   for (;;) {
     const Record& record = records_.at(at_);
     switch (record.kind) {
@@ -144,6 +168,8 @@ TREK_RESIDENT const Record* Walker<Records>::next() {
         return nullptr;
       default:
         ++at_;
+        ++given_;
+        if (record.waits > kSlotWaits) body_ = ~0u;  // not all of them are kept
         return &record;
     }
   }
@@ -193,6 +219,7 @@ template <typename Records>
 TREK_RESIDENT bool Walker<Records>::leave(const Record& record) {
   const bool endless = record.entering == Entering::always;
   const RegionState& region = regions_[record.region];
+  if (kept_ != 0) go_by(record);
   if (!endless && region.trip + 1 >= region.trips) {
     if (processor_ == launch_.giver) show_progress(record);
     look_ = 0;
@@ -214,6 +241,30 @@ TREK_RESIDENT void Walker<Records>::show_progress(const Record& record) const {
   store_relaxed_system(&progress.done, region.trip + 1);
 }
 
+// At the end of a loop: goes by trips that are like those before, up to where a limit, a stop, a trap or the host may
+// have to be looked at.
+template <typename Records>
+TREK_RESIDENT void Walker<Records>::go_by(const Record& record) {
+  const uint32_t tasks = at_ - record.jump.to;
+  const bool nothing_else = body_ == record.jump.to && given_ == tasks;
+  in_line_ = nothing_else ? in_line_ + tasks : 0;
+  if (!nothing_else || (tasks != 0 && (in_line_ < kept_ || kept_ % tasks != 0))) return;
+  RegionState& region = regions_[record.region];
+  uint64_t trips = kLook - 1 - back_edges_ % kLook;
+  const auto at_most = [&](uint64_t n) { trips = n < trips ? n : trips; };
+  if (record.entering != Entering::always) at_most(region.trips - region.trip - 1);
+  const uint64_t credit = credit_ >> 1;
+  at_most(credit > back_edges_ ? credit - back_edges_ : 0);
+  if (processor_ == launch_.giver) at_most(look_ > back_edges_ ? look_ - back_edges_ - 1 : 0);
+  if (launch_.limit != 0 && instructions_ + kLook * record.weight >= launch_.limit) return;
+  region.trip += trips;
+  region.epoch += static_cast<uint32_t>(trips);
+  begun_ += trips;
+  back_edges_ += trips;
+  instructions_ += trips * record.weight;
+  if (tasks != 0) repeats_ = {tasks, static_cast<uint32_t>(trips)};
+}
+
 // The next trip of the loop whose end `record` is.
 template <typename Records>
 TREK_RESIDENT void Walker<Records>::go_round(const Record& record) {
@@ -223,6 +274,8 @@ TREK_RESIDENT void Walker<Records>::go_round(const Record& record) {
   ++begun_;
   instructions_ += record.weight;
   at_ = record.jump.to;
+  body_ = at_;
+  given_ = 0;
 }
 
 template <typename Records>
@@ -265,7 +318,7 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
       pause();
     }
   }
-  if (back_edges_ % 16 == 0 && must_leave(launch_, next_trip))
+  if (back_edges_ % kLook == 0 && must_leave(launch_, next_trip))
     return end(Ending::aborted, record.node);
   return true;
 }
@@ -278,13 +331,12 @@ TREK_RESIDENT bool Walker<Records>::may_go_on(const Record& record) {
 template <typename Records>
 TREK_RESIDENT void Walker<Records>::give_credit() {
   constexpr uint64_t kSlow = 1'000'000;
-  constexpr uint64_t kSeldom = 16;
   const uint64_t now = nanoseconds();
   const uint64_t took = now - last_look_;
   const uint64_t edges = back_edges_ - looked_;
   last_look_ = now;
   looked_ = back_edges_;
-  look_ = back_edges_ + (took * kSeldom <= kSlow * edges ? kSeldom : 1);
+  look_ = took * kLook <= kSlow * edges ? (back_edges_ / kLook + 1) * kLook : back_edges_ + 1;
   if ((credit_ & 1) != 0) return;
   const uint64_t ahead = took > kSlow * edges ? 2 : 64;
   const uint64_t given = credit_ >> 1;

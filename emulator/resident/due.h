@@ -1,0 +1,58 @@
+// What a task that comes has to wait for, and what it knows of the loops around it: worked out as the walk comes by,
+// ahead of everybody who wants it. Of a trip like the one before (Repeats) it is only moved on.
+#pragma once
+
+#include "emulator/resident/walker.h"
+
+namespace trek::resident {
+
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
+struct Due {
+  uint64_t moment;
+  uint32_t waits;  // of `counter` and `target`
+  uint32_t reads;  // of `counters`
+  int64_t counters[kMaxReads];
+  int64_t steps[kMaxReads];      // of each from one trip of the task's loop to the next
+  uint32_t counter[kSlotWaits];  // or kNoCounter
+  uint32_t target[kSlotWaits];
+  uint32_t counts[kSlotWaits];  // of each from one trip to the next
+};
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
+
+// Writes the waits and counters of a record that the walker gave last; lane `lane` of `lanes` takes its part. Of more
+// waits than there is room for, `poll(counter, target)` is called with the others.
+template <typename Walker, typename Poll>
+TREK_RESIDENT void name_due(Due& due, const Walker& walker, const Record& record, uint32_t lane,
+                            uint32_t lanes, Poll poll) {
+  const uint32_t waits = record.waits;
+  for (uint32_t i = lane; i < waits; i += lanes) {
+    const Wait wait = walker.wait_of(record, i);
+    uint32_t target = 0;
+    const bool asks = walker.target(record, wait, target);
+    if (i < kSlotWaits) {
+      due.counter[i] = asks ? wait.counter : kNoCounter;
+      due.target[i] = target;
+      due.counts[i] = wait.region == record.loop ? wait.count : 0;
+    } else if (asks) {
+      poll(wait.counter, target);
+    }
+  }
+  for (uint32_t i = lane; i < record.reads; i += lanes) {
+    due.counters[i] = walker.counter(record.read[i]);
+    due.steps[i] = record.read[i] == record.loop ? walker.step(record.read[i]) : 0;
+  }
+  if (lane != 0) return;
+  due.waits = waits < kSlotWaits ? waits : kSlotWaits;
+  due.reads = record.reads;
+}
+
+// The same of `1 << trips_bits` trips later.
+TREK_RESIDENT void move_on(Due& due, uint32_t trips_bits, uint32_t lane, uint32_t lanes) {
+  for (uint32_t i = lane; i < due.waits; i += lanes) due.target[i] += due.counts[i] << trips_bits;
+  for (uint32_t i = lane; i < due.reads; i += lanes)
+    due.counters[i] = static_cast<int64_t>(static_cast<uint64_t>(due.counters[i]) +
+                                           (static_cast<uint64_t>(due.steps[i]) << trips_bits));
+  if (lane == 0) due.moment += uint64_t{1} << (24 + trips_bits);
+}
+
+}  // namespace trek::resident
