@@ -167,9 +167,9 @@ void Describer::describe_matrix() {
   if (product != plan::Product::ordered) {
     to.cut = {};
     describe_tail(record_, draft, result_type(0).dtype, to);
-  }
-  if (product == plan::Product::ordered && (!narrow || to.cut.patch != matrix_f32::kLargePatch))
+  } else if (!narrow || to.cut.patch != matrix_f32::kLargePatch) {
     return;
+  }
   if (product == plan::Product::thin) {
     to.thin = {};
     to.thin.cut = thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),

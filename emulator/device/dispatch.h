@@ -322,7 +322,7 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 }
 #endif
 #ifdef TREK_SM90A
-TREK_UNIT void bring_copied(uint32_t lane) { tensor::bring_tile(lane); }
+TREK_UNIT void bring_copied() { tensor::bring_tile(); }
 #endif
 
 #ifndef TREK_SPECIALISED

@@ -33,7 +33,7 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 #ifdef TREK_SM90A
 // Brings the operands of such a tile; by all lanes of a warp that is none of the block's, to which memory that other
 // blocks wrote must be visible.
-TREK_UNIT void bring_copied(uint32_t lane);
+TREK_UNIT void bring_copied();
 #endif
 
 // execute() of a tile of a thin product, which cannot trap, from before its inputs are there: `ready()`, which all

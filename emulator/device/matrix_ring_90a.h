@@ -138,7 +138,7 @@ TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, 
 
 // Brings the operands of the tile that begin_ring() describes; by all lanes of a warp, which is none of the
 // block's. It calls nothing: around calls the kernel's code for this warp would take registers from all others.
-TREK_TILE void bring_tile(uint32_t lane) {
+TREK_TILE void bring_tile() {
   meet();
   const uint32_t shared = shared_address(memory_of_units);
   const uint32_t ring = Ring90::begin(shared);
@@ -147,7 +147,7 @@ TREK_TILE void bring_tile(uint32_t lane) {
   const TensorMap* maps = brought.maps;
   const uint32_t columns = brought.columns;
   const uint32_t slot_bytes = Ring90::slot_bytes(columns);
-  if (lane == 0) before_engine();
+  before_engine();
   uint32_t slot = 0;
   uint32_t parity = 1;  // of the phase before the first, in which all slots are empty
   TREK_ROLLED
@@ -161,25 +161,23 @@ TREK_TILE void bring_tile(uint32_t lane) {
       TREK_ROLLED
       for (uint32_t k = 0; k < brought.k; k += brought.depth) {
         barrier_wait(Ring90::empty(shared, slot), parity);
-        if (lane == 0) {
-          const uint32_t full = Ring90::full(shared, slot);
-          const uint32_t left = ring + slot * slot_bytes;
-          const uint32_t right = left + Ring90::kLeft;
-          barrier_expect(full, (rows_there + columns_there) * kRowBytes);
-          if (brought.a_by_line) {
-            copy_box(left, maps, full, k, row, brought.left_matrix);
-          } else {
-            TREK_ROLLED
-            for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
-              copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
-          }
-          if (brought.b_by_line) {
-            copy_box(right, maps + 1, full, k, column, brought.right_matrix);
-          } else {
-            TREK_ROLLED
-            for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
-              copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
-          }
+        const uint32_t full = Ring90::full(shared, slot);
+        const uint32_t left = ring + slot * slot_bytes;
+        const uint32_t right = left + Ring90::kLeft;
+        barrier_expect(full, (rows_there + columns_there) * kRowBytes);
+        if (brought.a_by_line) {
+          copy_box(left, maps, full, k, row, brought.left_matrix);
+        } else {
+          TREK_ROLLED
+          for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
+            copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
+        }
+        if (brought.b_by_line) {
+          copy_box(right, maps + 1, full, k, column, brought.right_matrix);
+        } else {
+          TREK_ROLLED
+          for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
+            copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
         }
         if (++slot == brought.slots) {
           slot = 0;
@@ -188,7 +186,7 @@ TREK_TILE void bring_tile(uint32_t lane) {
       }
       if (!brought.ends) continue;
       meet();
-      if (lane == 0) before_engine();
+      before_engine();
     }
   }
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");

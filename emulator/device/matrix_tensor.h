@@ -171,8 +171,8 @@ TREK_TILE void load_fragment(uint32_t (&to)[4], uint32_t panel, uint32_t lane, u
   constexpr uint32_t kDeep = 16 / kBytes;  // k of a matrix
   if constexpr (kFactors == Factors::tf32 && !kByLine) {
     // Words cannot be transposed on the way: each of a lane's is a load of its own.
-    const uint32_t at = panel + (line / kRow * kRow + k + lane % 4) * kPanelRow +
-                        kBytes * (line % kRow + lane / 4);
+    const uint32_t at =
+        panel + (line / kRow * kRow + k + lane % 4) * kPanelRow + kBytes * (line % kRow + lane / 4);
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i)
       to[i] = load_word(at + (lines_first ? i % 2 : i / 2) * 8 * kBytes +
@@ -297,8 +297,8 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
     task.sync();  // everybody's copies are there, and the slot before has been read
     bring(step + kRing - 1);
     if (share.rows != 0 && share.columns != 0)
-      multiply_slot<kFactors, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() % 32, share,
-                                               sum);
+      multiply_slot<kFactors, kAByLine, kBByLine>(slot, slot + kPanelBytes, task.thread() % 32,
+                                                  share, sum);
   }
   wait_for_copies(0);
   task.sync();

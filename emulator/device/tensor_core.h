@@ -135,10 +135,15 @@ TREK_TILE void barrier_init(uint32_t barrier, uint32_t arrivals) {
 TREK_TILE void barrier_end(uint32_t barrier) {
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives, and makes the phase wait for so many bytes of copies.
+// One lane arrives, and makes the phase wait for so many bytes of copies; by all lanes of a warp, with the same
+// arguments. That the instruction is one lane's is said by elect.sync: of `lane == 0` ptxas does not know that, and makes
+// a loop over the lanes around each copy, which takes some 200 cycles.
 TREK_TILE void barrier_expect(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
+  asm volatile(
+      "{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\n"
+      "@one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n}" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
 }
 TREK_TILE void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -152,19 +157,24 @@ TREK_TILE void barrier_wait(uint32_t barrier, uint32_t parity) {
       : "memory");
 }
 // Makes barriers that this thread has initialised known to the copy engine, and orders memory that others
-// wrote by ordinary stores, which this thread may see, before what the engine reads and writes next.
+// wrote by ordinary stores, which this thread may see, before what the engine reads and writes next. The fence of all
+// memories at once would wait for everything that this thread has stored to be seen by the whole device.
 TREK_TILE void before_engine() {
-  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
+  asm volatile(
+      "fence.mbarrier_init.release.cluster;\n"
+      "fence.proxy.async.shared::cta;\nfence.proxy.async.global;" ::
+          : "memory");
 }
 // Makes what this thread has written to shared memory known to products of a warpgroup.
 TREK_TILE void before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A box of a tensor of three axes, (x, y, z) from the innermost on, into shared memory; what is outside of
-// the tensor is 0, and counts as bytes too.
+// the tensor is 0, and counts as bytes too. By all lanes of a warp, as barrier_expect().
 TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x, uint32_t y,
                         uint32_t z) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\n"
+      "@one cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];\n}" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
@@ -220,21 +230,21 @@ TREK_TILE void wait_for_products() {
       : TREK_ALL_##COUNT                                                                          \
       : [a] "l"(a), [b] "l"(b), [sum] "r"(sum), [ta] "n"(kAByLine ? 0 : 1),                       \
         [tb] "n"(kBByLine ? 0 : 1))
-#define TREK_PRODUCT_TF32(COUNT, COLUMNS)                                               \
-  asm volatile(                                                                         \
-      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                      \
+#define TREK_PRODUCT_TF32(COUNT, COLUMNS)                                                \
+  asm volatile(                                                                          \
+      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                       \
       "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k8.f32.tf32.tf32 {" TREK_LIST_##COUNT \
-      "}, %[a], %[b], p, 1, 1; }"                                                       \
-      : TREK_ALL_##COUNT                                                                \
+      "}, %[a], %[b], p, 1, 1; }"                                                        \
+      : TREK_ALL_##COUNT                                                                 \
       : [a] "l"(a), [b] "l"(b), [sum] "r"(sum))
-#define TREK_PRODUCT_OF(COUNT, COLUMNS)             \
-  do {                                              \
-    if constexpr (kFactors == Factors::tf32)        \
-      TREK_PRODUCT_TF32(COUNT, COLUMNS);            \
-    else if constexpr (kFactors == Factors::bf16)   \
-      TREK_PRODUCT(COUNT, COLUMNS, "bf16");         \
-    else                                            \
-      TREK_PRODUCT(COUNT, COLUMNS, "f16");          \
+#define TREK_PRODUCT_OF(COUNT, COLUMNS)           \
+  do {                                            \
+    if constexpr (kFactors == Factors::tf32)      \
+      TREK_PRODUCT_TF32(COUNT, COLUMNS);          \
+    else if constexpr (kFactors == Factors::bf16) \
+      TREK_PRODUCT(COUNT, COLUMNS, "bf16");       \
+    else                                          \
+      TREK_PRODUCT(COUNT, COLUMNS, "f16");        \
   } while (false)
 
 // d = a × b, or d += a × b where `sum` is not 0, for the 64 rows of a warpgroup, 2 × kCount columns and 32 bytes

@@ -74,7 +74,7 @@ class MailHost {
   // Values arrive together and after a trip was said to be over, or before. Where a program has one outermost loop, each
   // emit in it that every trip executes is counted, and says to which trip its value belongs.
   struct Listed {
-    uint32_t node;
+    uint32_t node = 0;
     uint64_t received = 0;
   };
   std::vector<Listed> listed_;

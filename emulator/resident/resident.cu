@@ -443,7 +443,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
 #ifdef TREK_SM90A
     // Compute warps do the same for the same tasks: they skip what comes behind a trap, too.
     barrier_wait(&shared.ready[n % kSlots], phase(n));
-    if (slot.record.kind == Kind::copied && !trapped && slot.skip == 0) device::bring_copied(lane);
+    if (slot.record.kind == Kind::copied && !trapped && slot.skip == 0) device::bring_copied();
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
     if (slot.record.kind == Kind::halt) return;

@@ -38,10 +38,7 @@ class CubinCache {
   fs::path scratch_;
 };
 
-const std::string kCubin(
-    "\x7f"
-    "ELF\0 and so on",
-    15);
+const std::string kCubin("\177ELF\0 and so on", 15);
 
 }  // namespace
 

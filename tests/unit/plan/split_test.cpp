@@ -144,6 +144,26 @@ TEST_CASE(
   CHECK(cycles(isa::DType::f32, false) > whole);
 }
 
+TEST_CASE("what a divided product takes is what its greatest parts take") {
+  const Device device = *find_device("h200");
+  ProductWork work;
+  work.product = Product::tensor;
+  work.element = isa::DType::bf16;
+  work.shape.m = work.shape.n = 1024;
+  work.share = device.processors;
+  MatrixTiles tiles;
+  tiles.rows = tiles.columns = 256;
+  tiles.part_columns = 128;
+  tiles.split = 24;
+  count_tiles(tiles, work.shape);
+  const auto cycles = [&](int64_t blocks) {
+    work.shape.k = work.shape.whole_k = 64 * blocks;
+    return estimate(device, work, tiles);
+  };
+  CHECK(cycles(64) == cycles(72));  // parts of two or three blocks, and of three
+  CHECK(cycles(64) > cycles(48));
+}
+
 TEST_CASE("parts of a product have all k once, and bits by the dot order where they must") {
   ProductWork work;
   work.shape.m = work.shape.n = 768;
