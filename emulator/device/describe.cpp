@@ -348,6 +348,8 @@ Described Describer::run() {
       break;
     case Kind::phases:
       describe_phases();
+      node_.whole = record_.phases->rows;
+      node_.compute = static_cast<uint8_t>(DType::f32);
       break;
     case Kind::softmax:
       describe_softmax();

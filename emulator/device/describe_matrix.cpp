@@ -1,5 +1,6 @@
 // What a product wants in its descriptor, whichever unit it goes to, and several thin ones that a program joins.
 #include <bit>
+#include <cstdlib>
 
 #include "emulator/device/describe_product.h"
 #include "emulator/device/describer.h"
@@ -95,6 +96,14 @@ void Describer::describe_group() {
   for (size_t i = 0; i < of_.gives.size(); ++i) group.gives[i] = group_slot_of(of_.gives[i]);
 }
 
+// The places of what a product puts into a larger tensor.
+void Describer::describe_put() {
+  const Shape& to = result_type(0).shape;
+  Dimensions map = dimensions_of(to);
+  for (size_t i = 0; i < map.size(); ++i) map[i].size = of_.put->shape[static_cast<int>(i)];
+  record_.put_result(0, plan::put_index(*of_.put, to, 0), record_.map(map));
+}
+
 void Describer::describe_matrix() {
   const plan::MatrixShape shape = plan::matrix_shape(of_);
   const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
@@ -118,7 +127,10 @@ void Describer::describe_matrix() {
   to.b_k = shape.tb ? 1 : b_line;
   to.a_matrix = a_line * a[a.rank() - 2];
   to.b_matrix = b_line * b[b.rank() - 2];
-  record_.begin_at(0, shape.first_k * to.a_k);
+  if (of_.phases.empty())
+    record_.begin_at(0, shape.first_k * to.a_k);
+  else
+    describe_phases();
   record_.begin_at(1, shape.first_k * to.b_k);
   const auto leading = [](const Shape& of) {
     return Shape(of.dims().first(static_cast<size_t>(of.rank() - 2)));
@@ -162,6 +174,9 @@ void Describer::describe_matrix() {
     to.thin = {};
     to.thin.cut = thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),
                                    element == DType::f32, is_immutable(1)});
+    if (!of_.put) return;
+    if (to.tail_steps == Matrix::kNoTail) std::abort();  // plan::take_updates lets no other through
+    describe_put();
     return;
   }
   if (!plan_.device.copies_tensors) return;

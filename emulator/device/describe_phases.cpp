@@ -15,35 +15,29 @@ std::vector<uint32_t> Describer::held_operands() const {
   std::vector<uint32_t> readers(of_.operands.size());
   const auto count = [&](const std::vector<plan::MicroStep>& program) {
     for (uint32_t i = 0; i < readers.size(); ++i)
-      if (std::ranges::any_of(program, [i](const plan::MicroStep& step) {
-            return std::ranges::any_of(step.inputs, [i](const plan::MicroStep::Input& input) {
-              return input.from == plan::MicroStep::From::operand && input.index == i;
-            });
-          }))
-        ++readers[i];
+      if (plan::reads(program, i)) ++readers[i];
   };
   for (const plan::Phase& phase : of_.phases) count(phase.elements);
-  count(of_.chain);
+  count(last_of_rows());
   const auto kept = static_cast<size_t>(std::ranges::count(
       of_.phases, plan::Phase::Kind::keep, [](const plan::Phase& phase) { return phase.kind; }));
   std::vector<uint32_t> held;
   for (uint32_t i = 0; i < readers.size() && held.size() + kept < kMaxHeld; ++i)
-    if (readers[i] > 1 && !type(i).scalar && type(i).shape == of_.main_type.shape)
-      held.push_back(i);
+    if (readers[i] > 1 && !type(i).scalar && type(i).shape == plan::rows_of(of_)) held.push_back(i);
   return held;
 }
 
 // Whether an operand is a row that is the same for all rows.
 bool Describer::is_column(size_t i) const {
   const Shape& shape = type(i).shape;
-  const Shape& rows = of_.main_type.shape;
+  const Shape& rows = plan::rows_of(of_);
   return of_.operands[i].kind == plan::Operand::Kind::view && !type(i).scalar && shape.rank() > 0 &&
          shape != rows && shape.elements() == rows[rows.rank() - 1] &&
          shape[shape.rank() - 1] == rows[rows.rank() - 1];
 }
 
 void Describer::describe_phase(const plan::Phase& from, Phase& to) {
-  const Shape& shape = of_.main_type.shape;
+  const Shape& shape = plan::rows_of(of_);
   to.kind = static_cast<uint8_t>(from.kind);
   to.opcode = static_cast<uint16_t>(from.opcode);
   to.result = from.result == plan::kNone ? Phase::kNoResult : static_cast<uint8_t>(from.result);
@@ -62,38 +56,49 @@ void Describer::describe_phase(const plan::Phase& from, Phase& to) {
   to.tail = record_.row_program(tail);
 }
 
+// What the rows of a node, or of a product's left operand, go through.
 void Describer::describe_phases() {
   static_assert(plan::kMaxPhases == kMaxPhases && plan::kMaxRowValues == kRowSlots &&
                 plan::kRowElements == kLongRow && plan::kMaxKept < kMaxHeld);
-  const Shape& shape = of_.main_type.shape;
-  Phases& to = node_.phases;
+  const Shape& shape = plan::rows_of(of_);
+  Phases& to = record_.phases.emplace();
   to.n = static_cast<uint32_t>(shape[shape.rank() - 1]);
-  to.rows = node_.whole = shape.elements() / to.n;
+  to.rows = shape.elements() / to.n;
   to.phases = static_cast<uint8_t>(of_.phases.size());
-  node_.compute = static_cast<uint8_t>(DType::f32);
   for (uint32_t operand : held_operands()) {
     record_.hold_operand(operand, to.held++);
     to.operand[to.brought++] = static_cast<uint8_t>(
         record_.operand(of_.operands[operand], type(operand), {0, 0, Map::same}));
   }
-  for (uint32_t i = 0; i < of_.operands.size(); ++i) {
-    if (!is_column(i) || to.columns == kMaxColumns || (to.columns + 1) * to.n > kColumnWords)
-      continue;
-    record_.hold_operand(i, kMaxHeld + to.columns);
-    to.column[to.columns++] =
-        static_cast<uint8_t>(record_.operand(of_.operands[i], type(i), {0, 0, Map::same}));
-  }
+  // Of a product only the last program finds them: they are not in shared memory, which its right operand has.
+  if (of_.by_rows()) hold_columns();
   for (uint32_t p = 0; p < to.phases; ++p) {
     describe_phase(of_.phases[p], to.phase[p]);
     if (of_.phases[p].kind != plan::Phase::Kind::keep) continue;
     to.phase[p].held = to.held;
     record_.hold_phase(p, to.held++);
   }
-  if (of_.chain.empty()) return;
-  Draft chain;
-  record_.append(chain, of_.chain, shape, {});
-  node_.deliver[0] = record_.row_program(chain);
+  if (!of_.by_rows()) hold_columns();
+  if (last_of_rows().empty()) return;
+  Draft last;
+  record_.append(last, last_of_rows(), shape, {});
+  to.last = record_.row_program(last);
   to.gives_elements = 1;
+}
+
+void Describer::hold_columns() {
+  Phases& to = *record_.phases;
+  to.columns_stay = 1;
+  for (uint32_t i = of_.own_operands; i < of_.operands.size(); ++i) {
+    const bool is_read = of_.by_rows() || plan::reads(last_of_rows(), i);
+    if (!is_read || !is_column(i) || to.columns == kMaxColumns ||
+        (to.columns + 1) * to.n > kColumnWords)
+      continue;
+    if (!is_immutable(i)) to.columns_stay = 0;
+    record_.hold_operand(i, kMaxHeld + to.columns);
+    to.column[to.columns++] =
+        static_cast<uint8_t>(record_.operand(of_.operands[i], type(i), {0, 0, Map::same}));
+  }
 }
 
 }  // namespace trek::device

@@ -51,14 +51,19 @@ class Describer {
   void describe_reduction();
   std::vector<uint32_t> held_operands() const;
   bool is_column(size_t i) const;
+  const std::vector<plan::MicroStep>& last_of_rows() const {
+    return of_.by_rows() ? of_.chain : of_.prologue;
+  }
   void describe_phase(const plan::Phase& from, Phase& to);
   void describe_phases();
+  void hold_columns();
   void describe_softmax();
   void describe_cross_entropy();
   void describe_order();
   bool is_immutable(size_t operand) const;
   Draft product_draft(const plan::Factors& of, isa::DType accumulator);
   void describe_group();
+  void describe_put();
   void describe_matrix();
   void describe_optimizer();
   void describe_random();

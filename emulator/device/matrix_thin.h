@@ -9,7 +9,7 @@
 // while one is multiplied.
 //
 //   ask       copies of a part: before the task's inputs are there, where nothing writes the right operand
-//   stage     the left operand, as floats
+//   stage     the left operand, as floats, or make it (matrix_thin_left.h)
 //   multiply  the sums of blocks
 //   finish    their sums, and the results
 //
@@ -21,6 +21,7 @@
 #pragma once
 
 #include "emulator/device/matrix_thin_group.h"
+#include "emulator/device/matrix_thin_left.h"
 
 namespace trek::device {
 
@@ -91,6 +92,19 @@ TREK_TILE void ask(const Task& task, const Work& work, uint32_t part) {
                             to + p * work.group().panel, columns);
   }
   commit_copies();
+}
+// Has a tile's part of a right operand that may still be written brought to the second-level cache.
+template <uint32_t kElement>
+TREK_TILE void prefetch_right(const Task& task, const Work& work) {
+  constexpr uint32_t kLine = 128;  // of that cache
+  const Thin& cut = work.cut();
+  if (work.is_group()) return;
+  const uint32_t lines = cut.by_line != 0 ? work.columns : cut.k;
+  const uint32_t bytes = kElement * (cut.by_line != 0 ? cut.k : work.columns);
+  TREK_ROLLED
+  for (uint32_t line = task.thread(); line < lines; line += task.threads()) TREK_ROLLED
+  for (uint32_t at = 0; at < bytes; at += kLine)
+    prefetch(work.right + size_t{line} * cut.pitch + at);
 }
 // Asks for as many parts as there is room for.
 template <uint32_t kElement>
@@ -298,7 +312,8 @@ TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint
     const Output output = output_of(work, columns, ahead, i);
     if (work.in_registers()) {
       const Operand& to = work.node.result(0);
-      store32(work.memory(to), static_cast<DType>(to.dtype), output.element,
+      store32(work.memory(to), static_cast<DType>(to.dtype),
+              place_here(work.node, to.map, output.element),
               bits_of(apply_tail(task, work, output, total)));
     } else {
       if (!is_alone(task, work)) load_delivery(task, output.element);
@@ -307,26 +322,51 @@ TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint
   }
 }
 
+// Whether this thread has an output of a tile that is one part, and what stands beside its sum may be asked for.
+TREK_TILE bool has_output(const Task& task, const Work& work) {
+  return !work.is_group() && is_alone(task, work) && task.thread() < work.cut().rows * work.columns;
+}
+// Asks for what tails read beside the sums, where a tile is one part. Copies are of no group yet.
+TREK_TILE void load_tails(const Task& task, const Work& work) {
+  if (work.is_group()) return load_group(task, work);
+  if (!has_output(task, work)) return;
+  const Output output = output_of(work, work.columns, 0, task.thread());
+  if (work.in_registers())
+    load_tail(task, work, output);
+  else
+    load_delivery(task, output.element);
+}
+// Has it brought to the second-level cache, while the inputs are still being made: weights were last read a pass ago.
+TREK_TILE void prefetch_tails(const Task& task, const Work& work) {
+  if (has_output(task, work) && work.in_registers())
+    prefetch_tail(work, output_of(work, work.columns, 0, task.thread()));
+}
+
 template <DType kType, class Ready>
 TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
-  const bool early = work.cut().immutable != 0;
+  const bool own_rows = makes_rows(work);
+  const bool early = work.cut().immutable != 0 && !(kLeftBeforeRight && own_rows);
+  Columns columns_of_left{};
+  load_columns(task, work, columns_of_left, false);
+  if (!early) prefetch_right<kElementBytes<kType>>(task, work);
   bool goes_on = early || ready();
+  if (kLeftBeforeRight && own_rows && goes_on) make_left(task, work, columns_of_left);
   if (goes_on) ask_first<kElementBytes<kType>>(task, work);
-  if (early) goes_on = ready();
+  if (early) {
+    prefetch_tails(task, work);
+    goes_on = ready();
+  }
   if (!goes_on) {
     wait_for_copies(0);
     task.sync();
     return;
   }
-  stage<kType>(task, work);
-  if (work.is_group()) {
-    load_group(task, work);
-  } else if (is_alone(task, work) && task.thread() < work.cut().rows * work.columns) {
-    const Output output = output_of(work, work.columns, 0, task.thread());
-    if (work.in_registers())
-      load_tail(task, work, output);
-    else
-      load_delivery(task, output.element);
+  load_columns(task, work, columns_of_left, true);
+  if (own_rows && !kLeftBeforeRight) {
+    make_left(task, work, columns_of_left);
+  } else {
+    if (!own_rows) stage<kType>(task, work);
+    load_tails(task, work);
   }
   // Where a tile is one part, these come with it; else they come before a later one.
   if (work.cut().ahead == 0) commit_copies();
@@ -365,7 +405,7 @@ TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t ti
   const Matrix& of = node.matrix;
   const Operand& left = node.operand(0);
   const Operand& right = node.operand(1);
-  const auto type = static_cast<DType>(left.dtype);
+  const auto type = static_cast<DType>(right.dtype);
   const uint32_t bytes = size_of(type);
   const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
   const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
@@ -377,8 +417,10 @@ TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t ti
                      nullptr,
                      batch * of.m * of.n + column,
                      static_cast<uint32_t>(column),
-                     thin::columns_from(of, column)};
-  work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
+                     thin::columns_from(of, column),
+                     place(of.a_batch) * of.m};
+  if (!thin::makes_rows(work))
+    work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
   work.right =
       work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;
   if (type == DType::f32)

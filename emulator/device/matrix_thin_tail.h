@@ -14,11 +14,12 @@ struct Work {
   const Task& task;
   const Node& node;
   std::byte* arena;
-  const std::byte* left;   // the first row
+  const std::byte* left;   // the first row, where the node does not make it
   const std::byte* right;  // the first column
   int64_t first;           // the first output
   uint32_t column;         // and its column
   uint32_t columns;
+  int64_t row;  // of all rows of the left operand, the first of the tile
 
   TREK_ON_DEVICE const Matrix& matrix() const { return node.matrix; }
   TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin.cut; }
@@ -104,6 +105,15 @@ TREK_TILE void load_tail(const Task& task, const Work& work, const Output& outpu
     if (is_operand(step))
       load_beside(task, work, work.node.operand(step.index), beside_of(step, output),
                   beside_at(task, s));
+  });
+}
+// Has all that brought to the second-level cache.
+TREK_TILE void prefetch_tail(const Work& work, const Output& output) {
+  each_step(work, [&](uint32_t /*s*/, const TailStep step) TREK_TILE_LAMBDA {
+    if (!is_operand(step)) return;
+    const Operand& from = work.node.operand(step.index);
+    device::prefetch(work.memory(from) +
+                     beside_of(step, output) * size_of(static_cast<DType>(from.dtype)));
   });
 }
 TREK_TILE uint32_t load_one(const Work& work, const Operand& from, int64_t place) {

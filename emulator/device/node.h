@@ -252,11 +252,13 @@ inline constexpr uint32_t kMaxHeld = 2;
 inline constexpr uint32_t kMaxColumns = 2;
 inline constexpr uint32_t kColumnWords = 14 * 1024;  // of all together
 
-// Rows of n elements, n from 2 to kLongRow, that go through phases and then, if `gives_elements`, through deliver[0] to
-// result 0. Elements that several programs read are held: those of operands, which are brought, then those that a phase
-// keeps. What is the same for every row, an element a column (a scale, a shift), is brought once for a task. These are
-// the programs' main values, columns from number kMaxHeld on.
+// Rows of n elements, n from 2 to kLongRow, that go through phases and then, if `gives_elements`, through `last`: to
+// result 0, or of a product to its left operand (matrix_thin_left.h). Elements that several programs read are held:
+// those of operands, which are brought, then those that a phase keeps. What is the same for every row, an element a
+// column (a scale, a shift), is brought once for a task. These are the programs' main values, columns from number
+// kMaxHeld on.
 struct Phases {
+  Program last;
   int64_t rows;
   uint32_t n;
   uint8_t phases;
@@ -266,7 +268,8 @@ struct Phases {
   uint8_t operand[kMaxHeld];  // that are brought
   uint8_t columns;
   uint8_t column[kMaxColumns];  // operands
-  uint8_t unused[3];
+  uint8_t columns_stay;         // nothing writes them
+  uint8_t unused[2];
   Phase phase[kMaxPhases];
 };
 
@@ -485,6 +488,8 @@ struct alignas(16) Node {
   uint32_t axes_at;
   uint32_t numbers_at;  // int64_t: starts, strides and sizes of boxes, ends of concat's parts
   uint32_t numbers;
+  uint32_t phases_at;  // Phases, of a node that has them; else 0
+  uint32_t unused[3];
   int64_t whole;          // elements or lines of all, where the node is one task
   int64_t scratch;        // offset in the arena of Described::scratch_bytes; the engine sets it
   Program fetch[2];       // elements of operands 0 and 1 as `compute`
@@ -494,7 +499,6 @@ struct alignas(16) Node {
     Lines lines;
     Matrix matrix;
     Move move;
-    Phases phases;
   };
   Order order;
 
@@ -505,6 +509,7 @@ struct alignas(16) Node {
   TREK_ON_DEVICE const Load* load(uint32_t i) const { return table<Load>(loads_at) + i; }
   TREK_ON_DEVICE const Axis* axis(uint32_t i) const { return table<Axis>(axes_at) + i; }
   TREK_ON_DEVICE int64_t number(uint32_t i) const { return table<int64_t>(numbers_at)[i]; }
+  TREK_ON_DEVICE const Phases& phases() const { return *table<Phases>(phases_at); }
 
  private:
   template <typename T>
@@ -512,17 +517,21 @@ struct alignas(16) Node {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(this) + at);
   }
 };
-// The programs of a row node: elements of its phases, then their tails, then the node's.
+// The programs of rows: elements of their phases, then tails, then the last.
 inline constexpr uint32_t kRowPrograms = 2 * kMaxPhases + 1;
 inline constexpr uint32_t kRowDeliver = 2 * kMaxPhases;
 TREK_ON_DEVICE inline const Program& row_program(const Node& node, uint32_t which) {
-  if (which == kRowDeliver) return node.deliver[0];
-  return which < kMaxPhases ? node.phases.phase[which].elements
-                            : node.phases.phase[which - kMaxPhases].tail;
+  const Phases& of = node.phases();
+  if (which == kRowDeliver) return of.last;
+  return which < kMaxPhases ? of.phase[which].elements : of.phase[which - kMaxPhases].tail;
 }
 TREK_ON_DEVICE inline bool is_thin(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix &&
          static_cast<Product>(node.matrix.product) == Product::thin;
+}
+// Whether a node is a product that makes the rows of its left operand itself.
+TREK_ON_DEVICE inline bool makes_left(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::matrix && node.phases_at != 0;
 }
 // Whether a node is a product whose operands have tensor maps.
 TREK_ON_DEVICE inline bool is_copied(const Node& node) {
@@ -533,9 +542,9 @@ static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 40 && sizeof(ThinGroup) == 120);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
-static_assert(sizeof(Phase) == 40 && sizeof(Phases) <= sizeof(Matrix));
+static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 280);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
-static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 560 && alignof(Node) == 16);
+static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 576 && alignof(Node) == 16);
 static_assert(offsetof(Node, fetch) % 16 == 0);  // quick.h reads tables of 16 bytes a row at once
 
 }  // namespace trek::device

@@ -141,6 +141,12 @@ void Record::result(uint32_t index) {
   results_.push_back(entry);
 }
 
+void Record::put_result(uint32_t entry, int64_t elements, Map map) {
+  Operand& put = results_[entry];
+  put.offset += elements * size_of(static_cast<DType>(put.dtype));
+  put.map = map;
+}
+
 bool Record::reads_row(uint32_t entry, int64_t columns) const {
   const Map& map = operands_[entry].map;
   if (map.kind != Map::axes || map.count != 2) return false;
@@ -330,9 +336,11 @@ Quick Record::quick() const {
 Described Record::finish() {
   for (Program* program : {&node.fetch[0], &node.fetch[1], &node.deliver[0], &node.deliver[1]})
     program->flat = is_flat(*program) ? 1 : 0;
-  if (static_cast<Kind>(node.kind) == Kind::phases)
-    for (uint32_t p = 0; p < node.phases.phases; ++p)
-      node.phases.phase[p].elements.flat = is_flat(node.phases.phase[p].elements) ? 1 : 0;
+  if (phases) {
+    phases->last.flat = is_flat(phases->last) ? 1 : 0;
+    for (uint32_t p = 0; p < phases->phases; ++p)
+      phases->phase[p].elements.flat = is_flat(phases->phase[p].elements) ? 1 : 0;
+  }
   node.quick = static_cast<uint8_t>(quick());
   node.first_scalar = static_cast<uint16_t>(scalars_.size());
   for (uint32_t index : attributes_) {
@@ -362,6 +370,7 @@ Described Record::finish() {
   node.loads_at = lay(bytes, loads_);
   node.axes_at = lay(bytes, axes_);
   node.numbers_at = lay(bytes, numbers_);
+  if (phases) node.phases_at = lay(bytes, std::vector{*phases});
   bytes.resize((bytes.size() + 15) / 16 * 16);
   node.bytes = static_cast<uint32_t>(bytes.size());
   std::memcpy(bytes.data(), &node, sizeof(Node));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Record {
   Record(const plan::Plan& plan, const plan::Node& of) : plan_(plan), of_(of) {}
 
   Node node{};
+  std::optional<Phases> phases;
   std::string refusal;
 
   // An index map over an index space of these dimensions, outermost first.
@@ -59,6 +61,8 @@ class Record {
   uint32_t part_of_operand(uint32_t entry, int64_t bytes, Map map);
   uint32_t part_of_result(uint32_t entry, int64_t bytes, Map map);
   void result(uint32_t index);
+  // Of a result's entry: the node's elements are from `elements` on, by a map.
+  void put_result(uint32_t entry, int64_t elements, Map map);
   // Of an operand's entry: its first element is the one that was `elements` behind it.
   void begin_at(uint32_t entry, int64_t elements);
   // Of an entry of the table of operands: its type; whether it is read at the result's own elements, or at

@@ -146,7 +146,7 @@ TREK_UNIT_CALL void bring_line(Task task, const Operand& from, int64_t first, ui
   for (uint32_t p = task.thread(); p < count; p += task.threads()) to[p] = load32(memory, type, p);
 }
 TREK_UNIT void bring_columns(const Task& task) {
-  const Phases& of = task.node().phases;
+  const Phases& of = task.node().phases();
   TREK_UNROLLED
   for (uint32_t c = 0; c < kMaxColumns; ++c)
     if (c < of.columns)
@@ -183,7 +183,7 @@ TREK_TILE Tile bring(const Task& task, const Part& part, const Operand& from, in
 // What an elements' program, or the last one, gives for a tile of row `number`.
 TREK_TILE Tile make_elements(const Task& task, const Part& part, const Row& row, uint32_t which,
                              int64_t number) {
-  const Phases& of = task.node().phases;
+  const Phases& of = task.node().phases();
   Tile made{};
   TREK_UNROLLED
   for (uint32_t i = 0; i < rows::kOfTile; ++i) {
@@ -221,7 +221,7 @@ TREK_TILE float join_row(const Task& task, const Part& part, const Tile& terms, 
 // What a phase gives for row `number`.
 TREK_TILE void run_phase(const Task& task, const Part& part, uint32_t p, int64_t number,
                          uint32_t at, Row& row) {
-  const Phase& phase = task.node().phases.phase[p];
+  const Phase& phase = task.node().phases().phase[p];
   Tile terms{};
   if (phase.kind != Phase::numbers) terms = make_elements(task, part, row, p, number);
   if (phase.kind == Phase::keep) {
@@ -243,7 +243,7 @@ TREK_TILE void run_phase(const Task& task, const Part& part, uint32_t p, int64_t
 // Rows [first, end).
 TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
   const Node& node = task.node();
-  const Phases& of = node.phases;
+  const Phases& of = node.phases();
   const Part part(task, of.n);
   // Of one operand two rows are on their way, of two the next row.
   const uint32_t ahead = of.brought == 1 ? rows::kPlaces : 1;
@@ -326,7 +326,7 @@ TREK_UNIT Aliased<uint32_t>* number_of(const Task& task, uint32_t phase, uint32_
 // Calls give(p, bits) for the elements p of a group's rows with what a program gives.
 template <class Give>
 TREK_UNIT void each_element(const Task& task, uint32_t which, const Rows& group, Give give) {
-  const Phases& of = task.node().phases;
+  const Phases& of = task.node().phases();
   for (uint32_t line = 0; line < group.rows; ++line) {
     uint32_t numbers[kMaxPhases] = {};
     TREK_UNROLLED
@@ -347,7 +347,7 @@ TREK_UNIT void each_element(const Task& task, uint32_t which, const Rows& group,
 }
 TREK_UNIT void give_elements(const Task& task, const Rows& group) {
   const Operand& to = task.node().result(0);
-  const int64_t begin = group.first * task.node().phases.n;
+  const int64_t begin = group.first * task.node().phases().n;
   each_element(task, kRowDeliver, group, [&](uint32_t p, uint32_t bits) {
     store32(task.memory(to), static_cast<DType>(to.dtype), begin + p, bits);
   });
@@ -381,7 +381,7 @@ struct Spot {
 };
 TREK_UNIT uint32_t main_at(const Task& task, const Spot& spot, uint32_t index) {
   if (index < kMaxHeld) return spot.held + index * kArray;
-  return spot.column + 4 * (index - kMaxHeld) * task.node().phases.n;
+  return spot.column + 4 * (index - kMaxHeld) * task.node().phases().n;
 }
 
 TREK_UNIT Four load(const Task& task, const Operand& from, const Spot& spot) {
@@ -468,7 +468,7 @@ TREK_UNIT Four run_program(const Task& task, const Program& program, const Spot&
 // or of one that is there four times.
 template <class Give>
 TREK_UNIT void each_element(const Task& task, uint32_t which, const Rows& group, Give give) {
-  const Phases& of = task.node().phases;
+  const Phases& of = task.node().phases();
   const Program& program = row_program(task.node(), which);
   const uint32_t elements = group.rows * of.n;
   const bool four = program.flat != 0 && of.n % 4 == 0;
@@ -484,7 +484,7 @@ TREK_UNIT void each_element(const Task& task, uint32_t which, const Rows& group,
 TREK_UNIT void give_elements(const Task& task, const Rows& group) {
   const Operand& to = task.node().result(0);
   const auto type = static_cast<DType>(to.dtype);
-  const int64_t begin = group.first * task.node().phases.n;
+  const int64_t begin = group.first * task.node().phases().n;
   each_element(task, kRowDeliver, group, [&](uint32_t p, const Four& values, bool four) {
     if (!four ||
         !program_detail::store_four(task.memory(to) + (begin + p) * size_of(type), type, values))
@@ -511,7 +511,7 @@ TREK_UNIT uint32_t run_tail(const Task& task, uint32_t p, const Rows& group, uin
 
 // Brings a group's elements of operands to their arrays.
 TREK_UNIT void bring(const Task& task, const Rows& group) {
-  const Phases& of = task.node().phases;
+  const Phases& of = task.node().phases();
   TREK_UNROLLED
   for (uint32_t h = 0; h < kMaxHeld; ++h)
     if (h < of.brought)
@@ -554,8 +554,8 @@ TREK_UNIT void join_rows(const Task& task, Opcode opcode, uint32_t at, const Row
   const uint32_t first = task.thread();
   const uint32_t step = task.threads();
 #endif
-  const uint32_t n = task.node().phases.n;
-  const uint32_t tiles = tiles_of(task.node().phases);
+  const uint32_t n = task.node().phases().n;
+  const uint32_t tiles = tiles_of(task.node().phases());
   TREK_ROLLED
   for (uint32_t q = first; q < group.rows * tiles; q += step) {
     const uint32_t line = tiles == 1 ? q : q / tiles;
@@ -568,9 +568,9 @@ TREK_UNIT void join_rows(const Task& task, Opcode opcode, uint32_t at, const Row
 // What a phase gives for a group's rows. A sync at the end.
 TREK_UNIT void run_phase(const Task& task, uint32_t p, const Rows& group) {
   const Node& node = task.node();
-  const Phase& phase = node.phases.phase[p];
+  const Phase& phase = node.phases().phase[p];
   const auto opcode = static_cast<Opcode>(phase.opcode);
-  const uint32_t tiles = tiles_of(node.phases);
+  const uint32_t tiles = tiles_of(node.phases());
   const Source reduced = phase.elements.result;
   const bool lies = phase.kind == Phase::reduction && phase.elements.steps == 0 &&
                     reduced.kind == Source::main && reduced.index < kMaxHeld;
@@ -594,7 +594,7 @@ TREK_UNIT void run_phase(const Task& task, uint32_t p, const Rows& group) {
       if (tiles > 1)
         semantics::fold(sums, static_cast<int>(tiles),
                         [how](float a, float b) { return join(how, a, b); });
-      value = finished(phase, node.phases.n, sums[0]);
+      value = finished(phase, node.phases().n, sums[0]);
     }
     const uint32_t number = run_tail(task, p, group, line, bits_of(value));
     *number_of(task, p, line) = number;
@@ -607,7 +607,7 @@ TREK_UNIT void run_phase(const Task& task, uint32_t p, const Rows& group) {
 
 // Rows [first, end).
 TREK_UNIT void run_rows(const Task& task, int64_t first, int64_t end) {
-  const Phases& of = task.node().phases;
+  const Phases& of = task.node().phases();
   const bool ahead = of.held == 1 && of.brought == 1;
   Rows group = group_at(of, first, end, kHeld);
   bring_columns(task);

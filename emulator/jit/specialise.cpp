@@ -160,7 +160,7 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
     programs.push_back(emit_streamed_program(*units_, node, which));
   llvm::Error inlined = llvm::Error::success();
   // A row's programs are called for each of a lane's elements, so they are folded before they are copied.
-  for (uint32_t which = 0; kind == Kind::phases && which < device::kRowPrograms; ++which) {
+  for (uint32_t which = 0; node.phases_at != 0 && which < device::kRowPrograms; ++which) {
     programs.push_back(emit_row_program(*units_, node, which));
     inlined = llvm::joinErrors(std::move(inlined), inline_calls(*programs.back()));
   }

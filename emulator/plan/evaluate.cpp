@@ -81,6 +81,7 @@ uint64_t Work::source(int64_t index) {
 void Work::give(size_t i, int64_t index, uint64_t bits) {
   if (i == 0 && !node.chain.empty())
     bits = run(node.chain, result_type(0).shape, index, {{&bits, 1}, {}}, nullptr);
+  if (node.put) index = put_index(*node.put, result_type(i).shape, index);
   write(node.results[i], index, bits);
 }
 

@@ -127,6 +127,8 @@ uint64_t reduced_bits(isa::Opcode opcode, isa::DType type, std::span<const uint6
 Faulted evaluate_move(Work& work);
 Faulted evaluate_reduce(Work& work);
 Faulted evaluate_rows(Work& work);
+// Row `row` of the left operand of a product that makes it.
+std::vector<uint64_t> left_row(Work& work, int64_t row);
 Faulted evaluate_loss(Work& work);
 Faulted evaluate_order(Work& work);
 Faulted evaluate_matrix(Work& work);

@@ -10,12 +10,25 @@ class RowWork {
  public:
   explicit RowWork(Work& work)
       : work_(work),
-        shape_(work.node.main_type.shape),
+        shape_(rows_of(work.node)),
         n_(shape_[shape_.rank() - 1]),
         numbers_(work.node.phases.size()),
         kept_(work.node.phases.size()) {}
 
   void run(int64_t row) {
+    run_phases(row);
+    for (int64_t k = 0; k < n_ && !work_.node.chain.empty(); ++k)
+      work_.write(work_.node.results[0], row * n_ + k, element(work_.node.chain, row, k));
+  }
+  std::vector<uint64_t> left(int64_t row) {
+    run_phases(row);
+    std::vector<uint64_t> elements;
+    for (int64_t k = 0; k < n_; ++k) elements.push_back(element(work_.node.prologue, row, k));
+    return elements;
+  }
+
+ private:
+  void run_phases(int64_t row) {
     const std::vector<Phase>& phases = work_.node.phases;
     for (size_t p = 0; p < phases.size(); ++p) {
       const Phase& phase = phases[p];
@@ -34,11 +47,7 @@ class RowWork {
                                                    {{&main, 1}, numbers_}, nullptr);
       if (phase.result != kNone) work_.write(work_.node.results[phase.result], row, numbers_[p]);
     }
-    for (int64_t k = 0; k < n_ && !work_.node.chain.empty(); ++k)
-      work_.write(work_.node.results[0], row * n_ + k, element(work_.node.chain, row, k));
   }
-
- private:
   uint64_t element(const std::vector<MicroStep>& program, int64_t row, int64_t k) {
     std::vector<uint64_t> given = numbers_;
     for (size_t p = 0; p < kept_.size(); ++p)
@@ -65,5 +74,7 @@ Faulted evaluate_rows(Work& work) {
   for (int64_t row = first; row < end; ++row) rows.run(row);
   return std::nullopt;
 }
+
+std::vector<uint64_t> left_row(Work& work, int64_t row) { return RowWork(work).left(row); }
 
 }  // namespace trek::plan

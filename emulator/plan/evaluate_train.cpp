@@ -52,10 +52,11 @@ int64_t matrix_element(const isa::Shape& shape, const isa::Shape& out, int64_t b
   return (broadcast_index(batches, mine, batch) * shape[rank - 2] + row) * shape[rank - 1] + column;
 }
 
-// An element of one of a node's products, through its own scale, bias and tail, as bits of its type.
+// An element of one of a node's products, through its own scale, bias and tail, as bits of its type. `left` is the row
+// of the left operand where the node makes it, else nothing.
 template <typename A>
 uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch,
-                         int64_t m, int64_t n) {
+                         int64_t m, int64_t n, std::span<const uint64_t> left) {
   const isa::Shape& out = of.type.shape;
   const isa::Type& a = work.type(0);
   const isa::Type& b = work.type(of.right);
@@ -66,8 +67,8 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
   for (int64_t k = shape.first_k; k < shape.first_k + shape.k; ++k) {
     const int64_t at = matrix_element(a.shape, out, batch, shape.ta ? k : m, shape.ta ? m : k);
     const int64_t bt = matrix_element(b.shape, out, batch, shape.tb ? n : k, shape.tb ? k : n);
-    dot.push(value_as<A>(a.dtype, work.operand(0, at)),
-             value_as<A>(b.dtype, work.operand(of.right, bt)));
+    const uint64_t x = left.empty() ? work.operand(0, at) : left[static_cast<size_t>(k)];
+    dot.push(value_as<A>(a.dtype, x), value_as<A>(b.dtype, work.operand(of.right, bt)));
   }
   A value = dot.finish();
   const int64_t index = (batch * shape.m + m) * shape.n + n;
@@ -94,16 +95,23 @@ void matmul(Work& work) {
   const MatrixTiles& tiles = work.plan.tilings[work.node.tiles];
   const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
   std::vector<uint64_t> mains(products_of(work.node));
-  for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
+  const isa::Shape& out = work.node.main_type.shape;
+  for (int64_t m = tile.row; m < tile.row + tile.rows; ++m) {
+    std::vector<uint64_t> left;
+    if (!work.node.phases.empty())
+      left =
+          left_row(work, matrix_element(work.type(0).shape, out, tile.batch, m, 0) / shape.whole_k);
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
       for (size_t i = 0; i < mains.size(); ++i)
-        mains[i] = product_element<A>(work, factors_of(work.node, i), shape, tile.batch, m, n);
+        mains[i] =
+            product_element<A>(work, factors_of(work.node, i), shape, tile.batch, m, n, left);
       const int64_t index = (tile.batch * shape.m + m) * shape.n + n;
       if (is_group(work.node))
         work.give_all(index, mains);
       else
         work.give(0, index, mains[0]);
     }
+  }
 }
 
 template <typename C>

@@ -111,6 +111,25 @@ MatrixShape matrix_shape(const Shape& a, const Shape& b, const Shape& out, bool 
   return shape;
 }
 
+bool reads(const std::vector<MicroStep>& program, uint32_t index) {
+  return std::ranges::any_of(program, [index](const MicroStep& step) {
+    return std::ranges::any_of(step.inputs, [index](const MicroStep::Input& input) {
+      return input.from == MicroStep::From::operand && input.index == index;
+    });
+  });
+}
+
+int64_t put_index(const Put& put, const isa::Shape& to, int64_t index) {
+  int64_t place = 0;
+  int64_t stride = 1;
+  for (int i = to.rank(); i-- > 0;) {
+    place += (put.at[static_cast<size_t>(i)] + index % put.shape[i]) * stride;
+    index /= put.shape[i];
+    stride *= to[i];
+  }
+  return place;
+}
+
 MatrixShape matrix_shape(const Node& node) {
   MatrixShape shape = matrix_shape(node.operand_types[0].shape, node.operand_types[1].shape,
                                    node.main_type.shape, flag(node, "ta"), flag(node, "tb"));

@@ -49,6 +49,16 @@ const Attribute& attribute(isa::Opcode opcode, const std::vector<Attribute>& att
 const Attribute& attribute(const Node& node, std::string_view name);
 bool flag(const Node& node, std::string_view name);
 
+// Whether a program reads operand `index` as an element.
+bool reads(const std::vector<MicroStep>& program, uint32_t index);
+// The shape of which a node's rows are lines along the last axis; of a product that makes its left operand's rows, these.
+inline const isa::Shape& rows_of(const Node& node) {
+  return node.by_rows() ? node.main_type.shape : node.operand_types[0].shape;
+}
+
+// Where in a tensor of shape `to` element `index` of what is put there lies.
+int64_t put_index(const Put& put, const isa::Shape& to, int64_t index);
+
 // The work for a logit of a loss, in elements of pointwise instructions.
 inline constexpr int64_t kWorkOfLogit = 16;
 

@@ -10,6 +10,7 @@
 #include "emulator/plan/flow.h"
 #include "emulator/plan/fuse.h"
 #include "emulator/plan/group_products.h"
+#include "emulator/plan/left_rows.h"
 #include "emulator/plan/long_reduction.h"
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
@@ -17,6 +18,7 @@
 #include "emulator/plan/share.h"
 #include "emulator/plan/split.h"
 #include "emulator/plan/split_products.h"
+#include "emulator/plan/take_updates.h"
 #include "emulator/plan/tile.h"
 
 namespace trek::plan {
@@ -38,6 +40,10 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.fast = options.fast;
   lower(module, *flow, fusion, plan);
   plan.fusion = fusion.take_notes();
+  if (options.fuse && !device.packs_panels) {
+    take_updates(plan);
+    if (!device.interprets) take_left_rows(plan);
+  }
   split_long_reductions(plan);
   find_levels(plan);
   split_products(plan, options.tiles);

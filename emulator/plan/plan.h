@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -143,6 +144,13 @@ struct OtherProduct {
   isa::Type main_type;
 };
 
+// Where a product's result is put: it is a patch of this shape, from this place of the result's tensor on
+// (take_updates.h).
+struct Put {
+  isa::Shape shape;
+  std::vector<int64_t> at;
+};
+
 // The k of a matrix product that a node sums: all of them where count is 0, else a part (split_products.h).
 struct Depth {
   int64_t first = 0;
@@ -202,7 +210,8 @@ struct Node {
   std::vector<OtherProduct> others;
   std::vector<MicroStep::Input> gives;  // of a node with a group of products: what each result is
   // Of a row node, which has no operands of its own, and whose rows are those of main_type. Its chain, if it has one,
-  // gives the elements of result 0.
+  // gives the elements of result 0. Of a product what the rows of its left operand go through, before the prologue
+  // (left_rows.h).
   std::vector<Phase> phases;
   uint32_t first_task = 0;
   uint32_t tasks = 0;
@@ -212,9 +221,10 @@ struct Node {
   uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
   uint32_t product = kNone;  // and the product that it is of: Plan::products
   Depth depth;               // and the k that it sums
+  std::optional<Put> put;    // and where in result 0 its elements are, if not as they lie
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
-  bool by_rows() const { return !phases.empty(); }
+  bool by_rows() const { return !phases.empty() && unit != Unit::matrix; }
   // Steps of all its programs, for one element.
   size_t steps() const;
 };

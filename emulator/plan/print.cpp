@@ -79,6 +79,7 @@ std::string node_text(const Plan& plan, const Node& node) {
   }
   if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
     text += fmt::format(" [{}]", name(product_of(plan, node)));
+  if (node.put) text += fmt::format(" put at [{}]", fmt::join(node.put->at, ", "));
   if (node.depth.count != 0)
     text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);
   if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
@@ -147,6 +148,7 @@ void print_memory(Out out, const Plan& plan) {
       share(plan.peak_bytes, plan.lower_bound));
   fmt::format_to(out, "  {:>12} {:>12}\n", "offset", "bytes");
   for (const Buffer& buffer : plan.buffers) {
+    if (buffer.kind == BufferKind::tensor_register && buffer.bytes == 0) continue;
     fmt::format_to(out, "  {:>12} {:>12}  {}", buffer.offset, buffer.bytes, buffer.name);
     if (buffer.kind == BufferKind::tensor_register)
       fmt::format_to(out, "  n{} to n{}", buffer.first, buffer.last);

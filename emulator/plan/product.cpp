@@ -353,10 +353,13 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
 // ---- thin ----------------------------------------------------------------------------------------
 
 constexpr int64_t kThinWhole = int64_t{20} * 1024;  // bytes of a matrix that is one task
+constexpr int64_t kThinDeep =
+    int64_t{48} * 1024;  // bytes of a sector of each k that are shared out
 
 // Columns that give every processor of the node's share its own, in steps of a copy of 16 bytes and no fewer
-// than memory brings at a time, a sector of 32. A matrix of few bytes is one task, because what reads its
-// product then stays with it.
+// than memory brings at a time, a sector of 32; of so many k that a sector of each is long on its way, half of one,
+// which two processors then read. A matrix of few bytes is one task, because what reads its product then stays with
+// it.
 MatrixTiles thin_tiles(const ProductWork& work) {
   const MatrixShape& shape = work.shape;
   const int64_t element = isa::byte_size(work.element);
@@ -364,7 +367,8 @@ MatrixTiles thin_tiles(const ProductWork& work) {
   const bool small = work.products * shape.n * shape.k * element <= kThinWhole;
   const int64_t share = std::max<int64_t>(1, work.share / work.most_split);
   const int64_t wanted = small ? shape.n : parts_of(shape.n * shape.batches, share);
-  const int64_t columns = std::max(2 * step, parts_of(wanted, step) * step);
+  const int64_t least = 2 * step * shape.k * element > kThinDeep ? step : 2 * step;
+  const int64_t columns = std::max(least, parts_of(wanted, step) * step);
   MatrixTiles tiles = tiles_of(
       shape, shape.m,
       work.group ? std::min(columns, group_columns(shape, work.products, element)) : columns);

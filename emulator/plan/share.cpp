@@ -35,7 +35,8 @@ double part_of(const Node& node) {
 double work_of(const Plan& plan, const Node& node) {
   if (node.unit == Unit::control) return kTask;
   double given = 0;
-  for (uint32_t result : node.results) given += bytes_of(plan.views[result].type);
+  for (uint32_t result : node.results)
+    given += bytes_of(node.put ? node.main_type : plan.views[result].type);
   double bytes = given;
   if (node.unit == Unit::move && node.opcode != isa::Opcode::Reshape) {
     // What is moved is read once. Where it is put into something larger, that is not touched.

@@ -100,7 +100,8 @@ void Tiler::note_pieces(const Node& node) {
     const View& view = plan_.views[result];
     int64_t& of_batch = pieces_[view.buffer];
     of_batch = 0;
-    if (node.tasks < 2 || node.tasks > static_cast<uint32_t>(plan_.device.processors)) continue;
+    if (node.put || node.tasks < 2 || node.tasks > static_cast<uint32_t>(plan_.device.processors))
+      continue;
     const int64_t elements = view.type.elements();
     const bool by_batch = node.unit == Unit::matrix
                               ? node.tasks == matrix_shape(node).batches

@@ -83,17 +83,26 @@ void Tiler::rows(Node& node) {
   for (int64_t first = 0; first < elements / n; first += share) {
     const int64_t count = std::min(share, elements / n - first);
     start(node, first, count);
-    const Box of_elements = range(first * n, count * n);
-    const Box of_numbers = range(first, count);
-    for (const Phase& phase : node.phases) {
-      read_program(node, phase.elements, shape, of_elements);
-      read_program(node, phase.tail, phase.type.shape, of_numbers);
-    }
-    read_program(node, node.chain, shape, of_elements);
+    read_rows(node, node.chain, first, count);
     for (size_t i = 0; i < node.results.size(); ++i)
       add({Operand::Kind::view, node.results[i]},
-          i == 0 && !node.chain.empty() ? of_elements : of_numbers, true, false);
+          i == 0 && !node.chain.empty() ? range(first * n, count * n) : range(first, count), true,
+          false);
   }
+}
+
+// What the phases of rows [first, first + count) and the program behind them read.
+void Tiler::read_rows(const Node& node, const std::vector<MicroStep>& last, int64_t first,
+                      int64_t count) {
+  const isa::Shape& shape = rows_of(node);
+  const int64_t n = shape[shape.rank() - 1];
+  const Box of_elements = range(first * n, count * n);
+  const Box of_numbers = range(first, count);
+  for (const Phase& phase : node.phases) {
+    read_program(node, phase.elements, shape, of_elements);
+    read_program(node, phase.tail, phase.type.shape, of_numbers);
+  }
+  read_program(node, last, shape, of_elements);
 }
 
 // Lines along axes that are not neighbours. Only reductions have them: one result for a line.

@@ -1,21 +1,27 @@
 // Tiles of matrix products.
 #include "emulator/plan/tiler.h"
+#include "emulator/plan/window.h"
 
 namespace trek::plan {
 
 using isa::Type;
 
-// Reads a part of one matrix of a batched operand, which broadcasting may share between batches.
+// The matrix of a batched operand that batch `batch` reads, which broadcasting may share between batches.
+int64_t Tiler::matrix_of(const Type& type, const MatrixShape& shape, int64_t batch) const {
+  const isa::Shape& out = plan_.nodes[index_].main_type.shape;
+  const isa::Shape batches(out.dims().first(static_cast<size_t>(out.rank() - 2)));
+  const isa::Shape mine(type.shape.dims().first(static_cast<size_t>(type.shape.rank() - 2)));
+  return shape.batches == 0 ? 0 : broadcast_index(batches, mine, batch);
+}
+
+// Reads a part of one.
 void Tiler::matrix_operand(Operand operand, const Type& type, const MatrixShape& shape,
                            int64_t batch, int64_t row, int64_t rows, int64_t column,
                            int64_t columns) {
   const int rank = type.shape.rank();
   const int64_t height = type.shape[rank - 2];
   const int64_t width = type.shape[rank - 1];
-  const isa::Shape& out = plan_.nodes[index_].main_type.shape;
-  const isa::Shape batches(out.dims().first(static_cast<size_t>(out.rank() - 2)));
-  const isa::Shape mine(type.shape.dims().first(static_cast<size_t>(rank - 2)));
-  const int64_t at = shape.batches == 0 ? 0 : broadcast_index(batches, mine, batch);
+  const int64_t at = matrix_of(type, shape, batch);
   add(operand, rectangle(at * height * width + row * width + column, columns, rows, width), false,
       false);
 }
@@ -36,7 +42,12 @@ void Tiler::matrix(Node& node) {
         matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch, line,
                        lines, shape.first_k, shape.k);
     };
-    operand(0, shape.ta, tile.row, tile.rows);
+    if (node.phases.empty())
+      operand(0, shape.ta, tile.row, tile.rows);
+    else
+      read_rows(node, node.prologue,
+                matrix_of(node.operand_types[0], shape, tile.batch) * shape.m + tile.row,
+                tile.rows);
     for (size_t p = 0; p < products_of(node); ++p) {
       const Factors factors = factors_of(node, p);
       operand(factors.right, !shape.tb, tile.column, tile.columns);
@@ -46,8 +57,14 @@ void Tiler::matrix(Node& node) {
             false);
     }
     read_scalars(node);
-    read_programs(node, part, node.main_type, part);
-    for (uint32_t result : node.results) add({Operand::Kind::view, result}, part, true, false);
+    read_program(node, node.chain, plan_.views[node.results[0]].type.shape, part);
+    for (uint32_t result : node.results) {
+      Box to = part;
+      if (node.put)
+        to = box_of(plan_.views[result].type.shape,
+                    put_window(*node.put, window_of(node.put->shape, part)));
+      add({Operand::Kind::view, result}, to, true, node.put.has_value());
+    }
   }
 }
 

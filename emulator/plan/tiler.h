@@ -16,6 +16,8 @@ class Tiler {
   void lines(Node& node);
   void scattered_lines(Node& node, const Lines& lines, int64_t size);
   void rows(Node& node);
+  void read_rows(const Node& node, const std::vector<MicroStep>& last, int64_t first,
+                 int64_t count);
   void scatter(Node& node);
   void update(Node& node);
   void loss(Node& node);
@@ -29,6 +31,7 @@ class Tiler {
                     const isa::Shape& shape, const Box& like);
   void read_programs(const Node& node, const Box& like_main, const isa::Type& main,
                      const Box& like_result);
+  int64_t matrix_of(const isa::Type& type, const MatrixShape& shape, int64_t batch) const;
   void matrix_operand(Operand operand, const isa::Type& type, const MatrixShape& shape,
                       int64_t batch, int64_t row, int64_t rows, int64_t column, int64_t columns);
   int64_t chunk(int64_t elements) const;

@@ -217,6 +217,14 @@ Window updated_window(const Plan& plan, const Node& node, const Window& window) 
   return result;
 }
 
+Window put_window(const Put& put, Window window) {
+  for (size_t i = 0; i < put.at.size(); ++i) {
+    window.low[i] += put.at[i];
+    window.high[i] += put.at[i];
+  }
+  return window;
+}
+
 Window moved_window(const Plan& plan, const Node& node, size_t i, const Window& window) {
   const Shape& from = node.operand_types[i].shape;
   switch (node.opcode) {

@@ -30,6 +30,8 @@ Box box_of(const isa::Shape& shape, const Window& window);
 Window broadcast_window(const isa::Shape& to, const isa::Shape& from, const Window& window);
 // What `update` writes where it reads this window of its patch.
 Window updated_window(const Plan& plan, const Node& node, const Window& window);
+// Where what is put into a tensor lies, of a window of it.
+Window put_window(const Put& put, Window window);
 // What operand i of an instruction of the move unit gives to a window of its result.
 Window moved_window(const Plan& plan, const Node& node, size_t i, const Window& window);
 

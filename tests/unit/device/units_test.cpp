@@ -157,6 +157,65 @@ TEST_CASE("lines that have no room in shared memory are worked on in parts") {
   }
 }
 
+TEST_CASE("thin products make the rows of their left operand") {
+  for (const char* type : {"f32", "f16", "bf16"})
+    for (const auto& [rows, n] : {std::pair(1, 33), std::pair(4, 100), std::pair(2, 1024)}) {
+      INFO(type << " " << rows << " x " << n);
+      expect_same(fmt::format(R"(
+.state @x f32[{1},{2}] = normal(0.2, 1, key=1)
+.state @scale f32[{2}] = normal(1, 0.1, key=2)
+.state @lift f32[{1},1] = normal(0, 1, key=3)
+.state @v {0}[{2},40] = normal(0, 1, key=4)
+.state @w {0}[40,{2}] = normal(0, 1, key=5)
+.state @b {0}[{2}] = normal(0, 1, key=6)
+.state @s {0}[{2},{2}] = normal(0, 1, key=7)
+.output @one {0}[{1},{2}]
+.output @two {0}[{1},40]
+.output @soft f32[{1},40]
+.func main() {{
+  %mean = mean @x, axis=1, keep
+  %centred = sub @x, %mean
+  %square = mul %centred, %centred
+  %spread = mean %square, axis=1, keep
+  %factor = rsqrt %spread
+  %unit = mul %centred, %factor
+  %scaled = fma %unit, @scale, @lift
+  %row = cast %scaled, to={0}
+  @one = matmul %row, @s, bias=@b
+  %a = matmul %row, @v
+  %g = matmul %row, @v, tail=sigmoid
+  @two = mul %a, %g
+  %most = max @x, axis=1, keep
+  %below = sub @x, %most
+  %e = exp %below
+  %sum = sum %e, axis=1, keep
+  %share = div %e, %sum
+  %narrow = cast %share, to={0}
+  @soft = matmul %narrow, @w, tb, to=f32
+}}
+)",
+                              type, rows, n));
+    }
+  expect_same(R"(
+.state @x f32[1,20] = normal(0, 1, key=4)
+.state @w f32[20,80] = normal(0, 1, key=5)
+.state @b f32[80] = normal(0, 1, key=6)
+.state @q f32[5,1,16] = normal(0, 1, key=1)
+.state @k f32[5,20,16] = normal(0, 2, key=2)
+.state @v bf16[5,20,16] = normal(0, 1, key=3)
+.output @y bf16[5,1,16]
+.func main() {
+  %key = matmul @x, @w, bias=@b, tail=tanh
+  %h = reshape %key, shape=[5,1,16]
+  update! @k, %h, at=[0,7,0]
+  %s = matmul @q, @k, tb, scale=0.25
+  %p = softmax %s
+  %n = cast %p, to=bf16
+  @y = matmul %n, @v
+}
+)");
+}
+
 TEST_CASE("rows go through all phases of their node") {
   for (const char* type : {"f32", "f16", "bf16"})
     for (const int n : {2, 33, 768, 1025, 4096}) {

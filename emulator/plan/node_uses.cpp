@@ -1,0 +1,50 @@
+#include "emulator/plan/node_uses.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "emulator/plan/renumber.h"
+#include "isa/ops.h"
+
+namespace trek::plan {
+
+NodeUses::NodeUses(const Plan& plan)
+    : plan_(plan), readers_(plan.buffers.size()), writers_(plan.buffers.size()) {
+  for (uint32_t index = 0; index < plan.nodes.size(); ++index) {
+    const Node& node = plan.nodes[index];
+    const auto note = [&](std::vector<std::vector<uint32_t>>& to, Operand operand) {
+      if (operand.kind != Operand::Kind::view) return;
+      std::vector<uint32_t>& nodes = to[buffer_of(operand)];
+      if (nodes.empty() || nodes.back() != index) nodes.push_back(index);
+    };
+    const auto read = [&](Operand operand) { note(readers_, operand); };
+    const auto read_all = [&](const std::vector<Attribute>& attributes) {
+      for (const Attribute& attribute : attributes) std::ranges::for_each(attribute.items, read);
+    };
+    std::ranges::for_each(node.operands, read);
+    read_all(node.attributes);
+    for (const OtherProduct& other : node.others) read_all(other.attributes);
+    for (uint32_t result : node.results) note(writers_, {Operand::Kind::view, result});
+    const isa::OpInfo& op = isa::info(node.opcode);
+    for (size_t i = 0; i < node.own_operands && i < op.operands.size(); ++i)
+      if (op.operands[i].access == isa::Access::inout) note(writers_, node.operands[i]);
+  }
+}
+
+bool NodeUses::has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32_t to) {
+  const auto next = std::ranges::upper_bound(nodes, from);
+  return next != nodes.end() && *next <= to;
+}
+
+void remove_nodes(Plan& plan, const std::vector<bool>& gone) {
+  std::vector<uint32_t> start;
+  std::vector<Node> left;
+  for (uint32_t index = 0; index < plan.nodes.size(); ++index) {
+    start.push_back(static_cast<uint32_t>(left.size()));
+    if (!gone[index]) left.push_back(std::move(plan.nodes[index]));
+  }
+  start.push_back(static_cast<uint32_t>(left.size()));
+  renumber(plan, std::move(left), start, plan.buffers.size());
+}
+
+}  // namespace trek::plan

@@ -1,0 +1,37 @@
+// Who reads and who writes the buffers of a plan whose nodes are not cut yet.
+#pragma once
+
+#include "emulator/plan/plan.h"
+
+namespace trek::plan {
+
+class NodeUses {
+ public:
+  explicit NodeUses(const Plan& plan);
+  // Nodes, ascending.
+  const std::vector<uint32_t>& readers(uint32_t buffer) const { return readers_[buffer]; }
+  const std::vector<uint32_t>& writers(uint32_t buffer) const { return writers_[buffer]; }
+  // The buffer of an operand, or kNone.
+  uint32_t buffer_of(Operand operand) const {
+    return operand.kind == Operand::Kind::view ? plan_.view(operand.index).buffer : kNone;
+  }
+  // Whether a node behind `from`, up to and including `to`, writes a buffer.
+  bool is_written(uint32_t buffer, uint32_t from, uint32_t to) const {
+    return has_one(writers_[buffer], from, to);
+  }
+  bool is_read(uint32_t buffer, uint32_t from, uint32_t to) const {
+    return has_one(readers_[buffer], from, to);
+  }
+
+ private:
+  static bool has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32_t to);
+
+  const Plan& plan_;
+  std::vector<std::vector<uint32_t>> readers_;
+  std::vector<std::vector<uint32_t>> writers_;
+};
+
+// Takes nodes out of a plan: `gone` says which.
+void remove_nodes(Plan& plan, const std::vector<bool>& gone);
+
+}  // namespace trek::plan
