@@ -39,11 +39,11 @@ static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +
 // operands, of `element` bytes an element, begin in the arena, and `immutable` says that nothing writes the right
 // one. Host only.
 struct ThinOperands {
-  int64_t left;
-  int64_t right;
-  uint32_t element;
-  bool is_f32;
-  bool immutable;
+  int64_t left = 0;
+  int64_t right = 0;
+  uint32_t element = 0;
+  bool is_f32 = false;
+  bool immutable = false;
   uint32_t products = 1;  // with as many columns each
 };
 Thin thin_cut_of(const Matrix& of, const ThinOperands& operands);

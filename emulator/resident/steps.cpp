@@ -34,7 +34,7 @@ class Unroller {
   void find_raisers();
   void walk(uint32_t region);
   void walk_nodes(uint32_t first, uint32_t end);
-  void walk_inner(uint32_t region);
+  void walk_inner(uint32_t index);
   void repeat(uint32_t region);
   bool joins(uint32_t first, uint32_t node) const;
   void add_step(uint32_t first, uint32_t end);

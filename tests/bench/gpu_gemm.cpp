@@ -120,7 +120,7 @@ Status check(GpuBench& bench, GemmType type, const GemmShape& shape, Side& side,
              const Operands& operands, const Bytes* rival) {
   const Result<Bytes> c = side.program->read("c");
   if (!c) return c.error();
-  const Status right = measure::check_product(type, shape, operands.a, operands.b, *c);
+  Status right = measure::check_product(type, shape, operands.a, operands.b, *c);
   if (!right || rival == nullptr) return right;
   const Result<measure::Disagreement> found =
       measure::compare_products(type, shape, operands.a, operands.b, *c, *rival);
