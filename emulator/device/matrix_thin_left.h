@@ -74,8 +74,8 @@ TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task,
     TREK_UNROLLED
     for (uint32_t h = 0; h < kMaxHeld; ++h) {
       if (h >= of.brought) continue;
-      row.held[h] = bring(task, part, h, begin);
       const Operand& from = work.node.operand(of.operand[h]);
+      row.held[h] = bring(task, part, from, begin);
       each_own(task, of.n, [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA {
         own[h][i] = load32(work.memory(from), static_cast<DType>(from.dtype), begin + k);
       });

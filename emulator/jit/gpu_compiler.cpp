@@ -95,7 +95,7 @@ uint32_t most_threads_of(const Request& request) {
     case device::Kind::permutation:
       return device::kBlockThreads;
     case device::Kind::phases:
-      return node.phases.held > 1 ? device::kBlockThreads : kWideBlockThreads;
+      return node.phases().held > 1 ? device::kBlockThreads : kWideBlockThreads;
     default:
       return kWideBlockThreads;
   }
