@@ -84,12 +84,12 @@ class Probe {
     return true;
   }
 
-  // A softmax of lines of equal numbers.
+  // A softmax of lines of equal numbers, along an axis that is not the last: those are staged, which syncs keep in order.
   bool softmax(const driver::Module& module, const std::string& name) {
     const Assembly assembly = assemble_text(
         "softmax.trek", fmt::format(".trek 1.0\n.state @x f32[{0},{1}]\n.state @y f32[{0},{1}]\n"
-                                    ".func main() {{\n  @y = softmax @x\n}}\n",
-                                    kLines, kElements));
+                                    ".func main() {{\n  @y = softmax @x, axis=0\n}}\n",
+                                    kElements, kLines));
     if (!assembly.ok()) return false;
     plan::Device device;
     device.processors = 1;
