@@ -1,5 +1,7 @@
 // This computer as a machine: a thread for each processor, with a block of one thread.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -61,7 +63,8 @@ class Processor {
         code_(code),
         regions_(launch.region_count),
         scratch_(scratch),
-        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]}),
+        walker_(launch, number, regions_.data(), Queue{launch.records + launch.queues[number]},
+                kKept),
         decisions_(decisions_before(launch)) {
     device::begin_tasks(block());
   }
@@ -74,15 +77,43 @@ class Processor {
 
   void run() {
     walker_.begin();
-    while (const Record* record = walker_.next()) {
-      if (!wait(*record)) break;
-      if (!execute(*record)) break;
+    while (const Record* record = next()) {
+      Kept& task = next_place();
+      task.record = record;
+      task.due.moment = walker_.moment(*record);
+      bool goes_on = true;
+      name_due(task.due, walker_, *record, 0, 1, [&](uint32_t counter, uint32_t target) {
+        goes_on = goes_on && await(task, counter, target);
+      });
+      if (!goes_on || !perform(task)) break;
     }
     note(launch_.states[number_], Doing::finished);
     walker_.say_end();
   }
 
  private:
+  // The last tasks, as in the slots of a GPU's pipeline: those of trips that are alike come again.
+  static constexpr uint32_t kKept = 8;
+  struct Kept {
+    const Record* record = nullptr;
+    Due due = {};
+  };
+  Kept& next_place() { return kept_[visits_++ % kKept]; }
+
+  // The next task, once those that come before it and are kept have been executed; null at the end, or where this
+  // processor leaves.
+  const Record* next() {
+    const Record* record = walker_.next();
+    const Repeats repeats = walker_.repeats();
+    for (uint32_t left = repeats.tasks * repeats.trips; left > 0; --left) {
+      Kept& task = next_place();
+      move_on(task.due, static_cast<uint32_t>(std::countr_zero(kKept / repeats.tasks)), 0, 1);
+      if (!perform(task)) return nullptr;
+    }
+    return record;
+  }
+  bool perform(Kept& task) { return wait(task) && execute(task); }
+
   static void note(ProcessorState& state, Doing doing) {
     __atomic_store_n(reinterpret_cast<uint32_t*>(&state.doing), static_cast<uint32_t>(doing),
                      __ATOMIC_RELAXED);
@@ -95,38 +126,39 @@ class Processor {
     return block;
   }
 
-  bool wait(const Record& record) {
-    ProcessorState& state = launch_.states[number_];
-    for (uint32_t i = 0; i < record.waits; ++i) {
-      const Wait& wait = walker_.wait_of(record, i);
-      uint32_t target = 0;
-      if (!walker_.target(record, wait, target)) continue;
-      const uint32_t* counter = counter_at(launch_, wait.counter);
-      for (int looks = 0;; ++looks) {
-        const uint32_t seen = load_acquire(counter);
-        if (static_cast<int32_t>(seen - target) >= 0) break;
-        __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
-        __atomic_store_n(&state.counter, wait.counter, __ATOMIC_RELAXED);
-        __atomic_store_n(&state.target, target, __ATOMIC_RELAXED);
-        __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
-        note(state, Doing::waiting);
-        if (must_leave(launch_, walker_.moment(record))) return false;
-        if (looks < kPatience)
-          pause();
-        else if (looks < kLongPatience)
-          std::this_thread::yield();
-        else
-          std::this_thread::sleep_for(std::chrono::microseconds(20));
-      }
-    }
+  bool wait(const Kept& task) {
+    for (uint32_t i = 0; i < task.due.waits; ++i)
+      if (task.due.counter[i] != kNoCounter &&
+          !await(task, task.due.counter[i], task.due.target[i]))
+        return false;
     return true;
   }
+  bool await(const Kept& task, uint32_t counter, uint32_t target) {
+    ProcessorState& state = launch_.states[number_];
+    const uint32_t* at = counter_at(launch_, counter);
+    for (int looks = 0;; ++looks) {
+      const uint32_t seen = load_acquire(at);
+      if (static_cast<int32_t>(seen - target) >= 0) return true;
+      __atomic_store_n(&state.node, task.record->node, __ATOMIC_RELAXED);
+      __atomic_store_n(&state.counter, counter, __ATOMIC_RELAXED);
+      __atomic_store_n(&state.target, target, __ATOMIC_RELAXED);
+      __atomic_store_n(&state.seen, seen, __ATOMIC_RELAXED);
+      note(state, Doing::waiting);
+      if (must_leave(launch_, task.due.moment)) return false;
+      if (looks < kPatience)
+        pause();
+      else if (looks < kLongPatience)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
 
-  bool execute(const Record& record) {
+  bool execute(Kept& task) {
+    const Record& record = *task.record;
     const unsigned char* at = launch_.descriptors + size_t{16} * record.descriptor;
     const auto& node = *reinterpret_cast<const device::Node*>(at);
-    int64_t counters[kMaxReads] = {};
-    for (uint32_t i = 0; i < record.reads; ++i) counters[i] = walker_.counter(record.read[i]);
+    const int64_t* counters = task.due.counters;
     const device::Block block = this->block();
     ProcessorState& state = launch_.states[number_];
     __atomic_store_n(&state.node, record.node, __ATOMIC_RELAXED);
@@ -152,7 +184,7 @@ class Processor {
     else
       control(block, launch_, record, node, environment, &decisions_, &fault);
     if (device::is_fault(fault)) {
-      report_trap(launch_, walker_.moment(record), record.node, fault);
+      report_trap(launch_, task.due.moment, record.node, fault);
       return false;
     }
     for (uint32_t i = 0; i < record.signals; ++i)
@@ -173,6 +205,8 @@ class Processor {
   std::vector<RegionState> regions_;
   std::byte* scratch_;
   Walker<Queue> walker_;
+  std::array<Kept, kKept> kept_;
+  uint32_t visits_ = 0;
   uint64_t decisions_;
   uint64_t retired_ = 0;
 };

@@ -251,11 +251,16 @@ TREK_RESIDENT void Walker<Records>::go_by(const Record& record) {
   if (!nothing_else || (tasks != 0 && (in_line_ < kept_ || kept_ % tasks != 0))) return;
   RegionState& region = regions_[record.region];
   uint64_t trips = kLook - 1 - back_edges_ % kLook;
-  const auto at_most = [&](uint64_t n) { trips = n < trips ? n : trips; };
-  if (record.entering != Entering::always) at_most(region.trips - region.trip - 1);
-  const uint64_t credit = credit_ >> 1;
-  at_most(credit > back_edges_ ? credit - back_edges_ : 0);
-  if (processor_ == launch_.giver) at_most(look_ > back_edges_ ? look_ - back_edges_ - 1 : 0);
+  const auto at_most = [&](uint64_t n, uint64_t but) {
+    const uint64_t most = n > but ? n - but : 0;
+    trips = most < trips ? most : trips;
+  };
+  // Of trips with tasks one more must follow, with the credit for it: they are executed when next() returns, and what it
+  // would wait for behind the loop, or for credit, may wait for them.
+  const uint64_t follows = tasks != 0 ? 1 : 0;
+  if (record.entering != Entering::always) at_most(region.trips, region.trip + 1 + follows);
+  at_most(credit_ >> 1, back_edges_ + follows);
+  if (processor_ == launch_.giver) at_most(look_, back_edges_ + 1);
   if (launch_.limit != 0 && instructions_ + kLook * record.weight >= launch_.limit) return;
   region.trip += trips;
   region.epoch += static_cast<uint32_t>(trips);

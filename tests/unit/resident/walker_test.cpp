@@ -169,6 +169,8 @@ Walked walk(const Queue& queue, uint32_t kept, uint64_t limit, uint64_t stop) {
         come_by(slot);
       }
       if (record == nullptr) break;
+      // What is executed only now must not have been waited for: the same task comes once more.
+      if (repeats.tasks * repeats.trips != 0) REQUIRE(walker.place() == slots[n % kKept].place);
       Slot& slot = slots[n % kKept];
       slot = {};
       slot.place = walker.place();
