@@ -1,6 +1,7 @@
 // Names of registers, and the comments and spellings of a function's instructions.
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <tuple>
 
 #include "assembler/printer_parts.h"
@@ -14,9 +15,14 @@ namespace {
 
 constexpr char kGenerated = 'v';
 
-// Whether a name could be one that a register without a name is given: v12, v12_.
-bool looks_generated(std::string_view name) {
-  return name.size() > 1 && name[0] == kGenerated && name[1] >= '0' && name[1] <= '9';
+// Of a name that a register without a name could be given, v12 or v12_, the register's number.
+std::optional<uint32_t> generated_number(std::string_view name) {
+  while (!name.empty() && name.back() == '_') name.remove_suffix(1);
+  if (name.size() < 2 || name[0] != kGenerated || (name[1] == '0' && name.size() > 2)) return {};
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return {};
+  return number;
 }
 
 std::string generated(uint32_t value, uint32_t underscores) {
@@ -48,12 +54,22 @@ Names::Names(const isa::Module& module, bool use_debug)
       use_debug_(use_debug && !module.debug.names.empty()),
       ids_(module.strings.size()) {
   isa::StringNumbering number(module.strings);
+  size_t values = 0;
+  for (const isa::Function& function : module.functions)
+    values = std::max(values, function.values.size());
   const auto add = [&](uint32_t string) {
     if (string >= ids_.size() || ids_[string] != 0 || !isa::is_identifier(module.strings[string]))
       return;
+    const std::string& name = module.strings[string];
     ids_[string] = number(string);
-    if (looks_generated(module.strings[string]))
-      id_of_text_.emplace(module.strings[string], ids_[string]);
+    const std::optional<uint32_t> generated = generated_number(name);
+    if (!generated || *generated >= values) return;
+    if (name.back() == '_') {
+      id_of_text_.emplace(name, ids_[string]);
+    } else {
+      if (id_of_number_.empty()) id_of_number_.resize(values);
+      id_of_number_[*generated] = ids_[string];
+    }
   };
   for (const isa::Param& param : module.params) add(param.name);
   if (use_debug_)
@@ -99,11 +115,16 @@ void Names::define(uint32_t value) {
     chosen.string = string;
     return;
   }
-  while (!id_of_text_.empty()) {
-    const auto clash = id_of_text_.find(generated(value, chosen.underscores));
-    if (clash == id_of_text_.end() || take(clash->second, sigil(value))) return;
-    ++chosen.underscores;
+  for (;; ++chosen.underscores) {
+    const uint32_t clash = find_generated(value, chosen.underscores);
+    if (clash == 0 || take(clash, sigil(value))) return;
   }
+}
+
+uint32_t Names::find_generated(uint32_t value, uint32_t underscores) const {
+  if (underscores == 0) return id_of_number_.empty() ? 0 : id_of_number_[value];
+  const auto known = id_of_text_.find(generated(value, underscores));
+  return known == id_of_text_.end() ? 0 : known->second;
 }
 
 void Names::choose(std::span<const isa::Ref> results) {
@@ -117,9 +138,8 @@ void Names::reveal(std::span<const isa::Ref> results) {
     const Chosen& chosen = chosen_[result.index()];
     if (chosen.string != 0) {
       take(ids_[chosen.string], sigil(result.index()));
-    } else if (!id_of_text_.empty()) {
-      const auto known = id_of_text_.find(generated(result.index(), chosen.underscores));
-      if (known != id_of_text_.end()) take(known->second, sigil(result.index()));
+    } else if (const uint32_t known = find_generated(result.index(), chosen.underscores)) {
+      take(known, sigil(result.index()));
     }
   }
 }

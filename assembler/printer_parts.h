@@ -65,13 +65,17 @@ class Names {
   };
   Sigil sigil(uint32_t value) const;
   bool take(uint32_t id, Sigil sigil);
+  // The id of what a register without a name would be called, 0 where nobody has that name.
+  uint32_t find_generated(uint32_t value, uint32_t underscores) const;
 
   const isa::Module& module_;
   const isa::Function* function_ = nullptr;
   const std::vector<uint32_t>* debug_ = nullptr;  // names of the function's values, or null
   bool use_debug_;
   std::vector<uint32_t> ids_;  // of a string: equal texts have equal ones; 0: not a name
-  std::unordered_map<std::string_view, uint32_t> id_of_text_;  // of names such as v12
+  // Of names that a register without one could be given: v12 by its number, v12_ by its text.
+  std::vector<uint32_t> id_of_number_;  // 0: nobody has it; empty where nobody has any
+  std::unordered_map<std::string_view, uint32_t> id_of_text_;
   std::vector<uint8_t> taken_;  // by id: which sigils are visible with this name
   std::vector<Chosen> chosen_;  // by value
   struct Taken {

@@ -1,4 +1,5 @@
 // What a disassembly needs to look like its source.
+#include "assembler/printer.h"
 #include "tests/unit/assembler/assembled.h"
 
 using namespace trek;
@@ -75,4 +76,18 @@ TEST_CASE("every instruction has its place") {
   CHECK((lines[1] == isa::Location{0, 4, 3}));
   CHECK((lines[2] == isa::Location{0, 5, 3}));
   CHECK(assembly.module.debug.files == std::vector<std::string>{"test.trek"});
+}
+
+TEST_CASE("a register without a name is called after its number, unless another is called so") {
+  Assembly assembly = assembled(
+      ".input @x f32[2]\n.output @y f32[2]\n.func main() {\n%v4 = add @x, @x\n%v1_ = add %v4, @x\n"
+      "%c = add %v1_, %v4\n%v03 = add %c, %c\n%e = add %v03, @x\n%v9 = add %e, %v4\n@y = add %v9, "
+      "%v1_\n}\n");
+  std::vector<uint32_t>& names = assembly.module.debug.names[0].values;
+  for (uint32_t value : {2U, 4U}) names[value] = 0;
+  std::swap(names[0], names[1]);
+  CHECK(print(assembly.module) ==
+        ".trek 1.0\n.input @x f32[2]\n.output @y f32[2]\n.func main() {\n  %v1_ = add @x, @x\n"
+        "  %v4 = add %v1_, @x\n  %v2 = add %v4, %v1_\n  %v03 = add %v2, %v2\n"
+        "  %v4_ = add %v03, @x\n  %v9 = add %v4_, %v1_\n  @y = add %v9, %v4\n}\n");
 }
