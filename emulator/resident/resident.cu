@@ -458,6 +458,28 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
   }
 }
 
+// Compute warps and the kernel's other four begin with as many registers each; what these can do without, those get.
+// A multiplication of f32 takes a cycle more where two of its registers are in one bank, and ptxas finds places for 64
+// sums where that is rare only if there are more of them than 168. Warps that execute rows of a wide kernel
+// (emulator/jit) have none to take.
+inline constexpr uint32_t kRegisters = 65536 / (device::kBlockThreads + kOtherThreads) / 8 * 8;
+inline constexpr uint32_t kOfCompute = 208;
+inline constexpr uint32_t kOfOthers = 88;
+static_assert(device::kBlockThreads * kOfCompute + kOtherThreads * kOfOthers ==
+              (device::kBlockThreads + kOtherThreads) * kRegisters);
+TREK_RESIDENT void take_registers() {
+#ifdef TREK_SM90A
+  if (device::block_threads() == device::kBlockThreads)
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kOfCompute));
+#endif
+}
+TREK_RESIDENT void give_registers() {
+#ifdef TREK_SM90A
+  if (device::block_threads() == device::kBlockThreads)
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kOfOthers));
+#endif
+}
+
 }  // namespace
 }  // namespace trek::resident
 
@@ -501,8 +523,12 @@ resident(const trek::resident::Launch parameters) {
   ProcessorState& state = launch.states[processor];
   const uint32_t lane = thread % 32;
   if (thread < computing) {
+    take_registers();
     compute();
-  } else if (thread < computing + 32) {
+    return;
+  }
+  give_registers();
+  if (thread < computing + 32) {
     Controller(launch, shared, processor, lane).run();
   } else if (thread < computing + 64) {
     fill_all(shared, lane);
