@@ -18,6 +18,8 @@ std::string_view name(Product product) {
       return "tensor";
     case Product::thin:
       return "thin";
+    case Product::small:
+      return "small";
   }
   return "?";
 }
@@ -28,8 +30,14 @@ constexpr int64_t kBlock = 64;
 constexpr int64_t kSegment = 64 * kBlock;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kMostSplit = 32;
 constexpr int64_t kThinOdd = 1'000'000;  // elements of odd lines that are brought one by one
+constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+// Whether parts of a product's k may end at any block, not only where a segment does.
+bool is_by_blocks(Product product) {
+  return product == Product::tensor || product == Product::small;
+}
 
 // Columns that are copied at once.
 int64_t thin_step(const MatrixShape& shape, int64_t element) { return shape.tb ? 4 : 16 / element; }
@@ -51,9 +59,11 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   if (!half && type != isa::DType::f32) return Product::ordered;
   // The unit of thin products brings lines of odd lengths element by element.
   const bool odd = (shape.tb ? shape.whole_k : shape.n) % line_elements(type) != 0;
-  const bool slow = fast && half && odd && shape.n * shape.whole_k > kThinOdd;
+  const bool slow =
+      fast && half && odd && (shape.n * shape.whole_k > kThinOdd || shape.whole_k > kThinDepth);
   if (shape.m <= kThinRows && shape.k <= kThinDepth && !slow) return Product::thin;
-  return fast ? Product::tensor : Product::ordered;
+  if (!fast) return Product::ordered;
+  return half && gains_by_small(device, type, shape) ? Product::small : Product::tensor;
 }
 
 Product product_of(const Plan& plan, const Node& node) {
@@ -82,7 +92,7 @@ ProductWork whole_work(const Plan& plan, const Node& node) {
     part.k = std::min(part.k, kSegment);
     work.product = product_of(plan.device, plan.fast, node.operand_types[0].dtype, part);
   }
-  const bool by_blocks = work.product == Product::tensor;
+  const bool by_blocks = is_by_blocks(work.product);
   work.most_split = std::max<int64_t>(1, parts_of(work.shape.k, by_blocks ? kBlock : kSegment));
   return work;
 }
@@ -90,7 +100,7 @@ ProductWork whole_work(const Plan& plan, const Node& node) {
 // By blocks nodes have equal parts; by segments all but the first have one.
 std::vector<Depth> depths_of(const ProductWork& work, int64_t split) {
   std::vector<Depth> depths;
-  const bool by_blocks = work.product == Product::tensor;
+  const bool by_blocks = is_by_blocks(work.product);
   const int64_t unit = by_blocks ? kBlock : kSegment;
   const int64_t units = parts_of(work.shape.k, unit);
   for (int64_t i = 0; i < split; ++i) {
@@ -350,6 +360,53 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
   return parts * steps * step + kBroughtTask;
 }
 
+// ---- small ---------------------------------------------------------------------------------------
+
+// A tile's operands are on their way at once, in pieces of 16 bytes around each run of neighbours, so what it takes is
+// what begins and ends a task, the way of these bytes, and turns of 16 k by warps that have 16 by 8 outputs each.
+constexpr double kSmallTask = 3500;
+constexpr double kSmallBytes = 32;  // a cycle, of a processor
+constexpr double kSmallTurn = 80;
+constexpr double kSmallOutput = 0.3;
+
+std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
+  const int64_t most = std::max(most_tasks(device), shape.batches);
+  std::vector<MatrixTiles> found;
+  for (int64_t rows = 16; rows <= kSmallLines && rows < 2 * std::max<int64_t>(shape.m, 16);
+       rows += rows < 64 ? 16 : 32)
+    for (int64_t columns = 8; columns <= kSmallLines && columns < 2 * std::max<int64_t>(shape.n, 8);
+         columns += columns < 32   ? 8
+                    : columns < 64 ? 16
+                                   : 32) {
+      const MatrixTiles tiles = tiles_of(shape, rows, columns);
+      if (tiles.count <= most) add_splits(found, tiles, device, work);
+    }
+  // A product beyond all of these: as few tiles as there may be.
+  if (found.empty()) found.push_back(tiles_of(shape, kSmallLines, kSmallLines));
+  return found;
+}
+
+double task_small(const ProductWork& work, const MatrixTiles& tiles) {
+  const MatrixShape& shape = work.shape;
+  const int64_t depth = depth_of(work, tiles);
+  const auto bytes_of = [&](bool by_line, int64_t lines) {
+    const int64_t runs = by_line ? lines : depth;
+    const int64_t of_run = 2 * (by_line ? depth : lines);
+    return static_cast<double>(runs * parts_of(of_run + 14, 16) * 16);
+  };
+  const int64_t rows = std::min(tiles.rows, shape.m);
+  const int64_t columns = std::min(tiles.columns, shape.n);
+  const double bytes = bytes_of(!shape.ta, rows) + bytes_of(shape.tb, columns);
+  const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
+  const int64_t blocks = parts_of(rows, 16) * parts_of(columns, 8);
+  const int64_t ways = blocks >= 8 ? 1 : std::bit_floor(static_cast<uint64_t>(8 / blocks));
+  const int64_t turns = parts_of(blocks * ways, 8) * parts_of(parts_of(depth, 16), ways);
+  return kSmallTask + bytes / std::min(kSmallBytes, kMemory / at_once) +
+         kSmallTurn * static_cast<double>(turns) +
+         kSmallOutput * static_cast<double>(rows * columns);
+}
+
 // ---- thin ----------------------------------------------------------------------------------------
 
 constexpr int64_t kThinWhole = int64_t{20} * 1024;  // bytes of a matrix that is one task
@@ -386,6 +443,8 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
       return work.copied ? tensor_candidates(device, work) : brought_candidates(device, work);
     case Product::thin:
       return {thin_tiles(work)};
+    case Product::small:
+      return small_candidates(device, work);
   }
   return device.packs_panels ? panel_candidates(work) : ordered_candidates(device, work);
 }
@@ -394,6 +453,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::thin) return 0;  // there is but one
   if (device.packs_panels) return estimate_panels(work, tiles);
   const double task = work.product == Product::ordered ? task_ordered(device, work, tiles)
+                      : work.product == Product::small ? task_small(work, tiles)
                       : work.copied                    ? task_tensor(work, tiles)
                                                        : task_brought(work, tiles);
   return turns_of(device, work, tiles) * task + join_of(work, tiles);
@@ -411,18 +471,61 @@ MatrixTiles choose(const Device& device, const ProductWork& work) {
   return best;
 }
 
-bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape,
-                      int64_t elements) {
+namespace {
+
+// What a product of 16 bits takes on its own: on operands as they are, and after those of odd lines have been padded.
+// A part of one takes what the whole does, so that all of its parts go one way.
+class Ways {
+ public:
+  Ways(const Device& device, isa::DType element, const MatrixShape& shape) : device_(device) {
+    work_.element = element;
+    work_.shape = shape;
+    work_.shape.k = shape.whole_k;
+    work_.share = device.processors;
+    work_.most_split = parts_of(shape.whole_k, kBlock);
+    const auto elements = [&](int64_t line, int64_t lines) {
+      return line % line_elements(element) == 0 ? 0 : line * lines * shape.batches;
+    };
+    const int64_t k = shape.whole_k;
+    odd_ = elements(shape.ta ? shape.m : k, shape.ta ? k : shape.m) +
+           elements(shape.tb ? k : shape.n, shape.tb ? shape.n : k);
+  }
+  double brought() { return least(Product::tensor, false); }
+  double copied() {
+    const double pad = odd_ == 0 ? 0 : kPad + kPadElement * static_cast<double>(odd_);
+    return least(Product::tensor, true) + pad;
+  }
+  // As they come if nobody pads.
+  double by_tensor_cores() {
+    if (!device_.copies_tensors) return brought();
+    return odd_ == 0 ? copied() : std::min(brought(), copied());
+  }
+  double small() { return least(Product::small, false); }
+
+ private:
+  double least(Product product, bool copied) {
+    work_.product = product;
+    work_.copied = copied;
+    return estimate(device_, work_, choose(device_, work_));
+  }
+
+  const Device& device_;
+  ProductWork work_;
+  int64_t odd_ = 0;  // elements of odd lines
+};
+
+}  // namespace
+
+bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape) {
   if (!device.copies_tensors) return false;
-  ProductWork work = {.product = Product::tensor,
-                      .element = element,
-                      .shape = shape,
-                      .share = device.processors,
-                      .most_split = parts_of(shape.k, kBlock)};
-  const double as_they_are = estimate(device, work, choose(device, work));
-  work.copied = true;
-  const double copied = estimate(device, work, choose(device, work));
-  return as_they_are > copied + kPad + kPadElement * static_cast<double>(elements);
+  Ways ways(device, element, shape);
+  return ways.brought() > ways.copied();
+}
+
+bool gains_by_small(const Device& device, isa::DType element, const MatrixShape& shape) {
+  if (shape.m * shape.n * shape.whole_k * shape.batches > kSmallWork) return false;
+  Ways ways(device, element, shape);
+  return ways.small() < ways.by_tensor_cores();
 }
 
 void note_product(Plan& plan, Node& node, int64_t most_split) {

@@ -140,11 +140,10 @@ void Splitter::product(Step& step) {
   const Type out = flow_.type_of(module_, step.results[0]);
   const MatrixShape shape =
       matrix_shape(a.shape, b.shape, out.shape, flag(step, "ta"), flag(step, "tb"));
-  const int64_t elements = isa::byte_size(a.dtype) != 2 ? 0
-                                                        : (missing(a) != 0 ? a.elements() : 0) +
-                                                              (missing(b) != 0 ? b.elements() : 0);
-  if (elements != 0 && product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
-      gains_by_padding(device_, a.dtype, shape, elements)) {
+  const bool odd = missing(a) != 0 || missing(b) != 0;
+  if (odd && isa::byte_size(a.dtype) == 2 &&
+      product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
+      gains_by_padding(device_, a.dtype, shape)) {
     const Name left = padded(step, step.operands[0]);
     step.operands[1] = padded(step, step.operands[1]);
     step.operands[0] = left;

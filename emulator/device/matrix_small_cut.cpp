@@ -1,0 +1,55 @@
+#include "emulator/device/matrix_small_cut.h"
+
+#include <algorithm>
+
+namespace trek::device {
+
+using namespace small;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+constexpr uint32_t kAtOnce = 48 * 1024;  // bytes of all k that come as one part
+constexpr uint32_t kMostSlots = 4;
+
+struct Runs {
+  uint32_t lines;
+  bool by_line;
+  bool aligned;
+
+  // Of shared memory, an odd number of pieces: so runs beside each other begin in different banks.
+  uint32_t bytes_of_run(uint32_t depth) const {
+    const uint32_t before = aligned ? 0 : 14;
+    return 16 * ((before + 2 * (by_line ? depth : lines) + 15) / 16 | 1);
+  }
+  uint32_t bytes(uint32_t depth) const { return bytes_of_run(depth) * (by_line ? lines : depth); }
+};
+
+}  // namespace
+
+Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned) {
+  const auto rows = static_cast<uint32_t>(std::min(of.m, of.tile_rows));
+  const auto columns = static_cast<uint32_t>(std::min(of.n, of.tile_columns));
+  const Runs left = {rows, of.a_k == 1, left_aligned};
+  const Runs right = {columns, of.b_k == 1, right_aligned};
+  const uint32_t blocks = (rows + kRows - 1) / kRows * ((columns + kColumns - 1) / kColumns);
+  const uint32_t sums = rounded_up(4 * ways_of(blocks) * rows * columns, 128);
+  const uint32_t room = kRoom - sums;
+  const auto bytes = [&](uint32_t depth) { return left.bytes(depth) + right.bytes(depth); };
+  Small to = {};
+  to.depth = rounded_up(static_cast<uint32_t>(of.k), kDepth);
+  to.slots = 2;  // of which the first is all
+  if (bytes(to.depth) > std::min(kAtOnce, room)) {
+    to.slots = kMostSlots;
+    // Three parts, or as many more as it takes: what is on its way is all but one of the slots.
+    to.depth = rounded_up(to.depth / (kMostSlots - 1), kDepth);
+    while (to.depth > kDepth && to.slots * bytes(to.depth) > room) to.depth -= kDepth;
+  }
+  to.left_run = left.bytes_of_run(to.depth);
+  to.right_run = right.bytes_of_run(to.depth);
+  to.right = left.bytes(to.depth);
+  to.slot = bytes(to.depth);
+  to.ring = shared_at::kValues + sums;
+  return to;
+}
+
+}  // namespace trek::device
