@@ -261,19 +261,26 @@ constexpr double kMemory = 2400;  // bytes from device memory a cycle, all proce
 // Cycles of a node that pads, and of each of its elements; from an H200.
 constexpr double kPad = 9000;
 constexpr double kPadElement = 0.009;
-constexpr int64_t kMostParts = 64;  // of a task, in each direction
+// Of a task, in each direction: as many as fill processors alike, whatever number of parts there are.
+constexpr auto kParts =
+    std::to_array<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64});
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
   for (const Width& width : kWidths) {
-    for (int64_t down = 1; down <= kMostParts; down *= 2)
-      for (int64_t across = 1; across <= kMostParts; across *= 2) {
+    const int64_t parts_down = parts_of(shape.m, kPartRows);
+    const int64_t parts_across = parts_of(shape.n, width.columns);
+    const int64_t parts = parts_down * parts_across * shape.batches;
+    for (const int64_t down : kParts)
+      for (const int64_t across : kParts) {
         MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width.columns);
         tiles.part_columns = width.columns;
-        const bool needless =
-            (down > 1 && 2 * shape.m <= tiles.rows) || (across > 1 && 2 * shape.n <= tiles.columns);
+        // What is beyond the matrix, or leaves half of the processors without work that there is.
+        const bool needless = (down > 1 && down > parts_down) ||
+                              (across > 1 && across > parts_across) ||
+                              2 * tiles.count < std::min(parts, work.share);
         if (!needless && tiles.count <= most) add_splits(found, tiles, device, work);
       }
   }
@@ -308,8 +315,9 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const double step =
       width->by_line + (is_f32 ? turned * kTurnLine : by_k * (width->by_k - width->by_line));
   const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
-  const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
-                                         parts_of(tiles.columns, tiles.part_columns));
+  const auto parts =
+      static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
+                          parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
   const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
   const double part = steps * (std::max(step, memory) + memory / 8) +
                       kResults * static_cast<double>(tiles.part_columns);
