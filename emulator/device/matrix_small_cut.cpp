@@ -31,8 +31,8 @@ Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned) {
   const auto columns = static_cast<uint32_t>(std::min(of.n, of.tile_columns));
   const Runs left = {rows, of.a_k == 1, left_aligned};
   const Runs right = {columns, of.b_k == 1, right_aligned};
-  const uint32_t blocks = (rows + kRows - 1) / kRows * ((columns + kColumns - 1) / kColumns);
-  const uint32_t sums = rounded_up(4 * ways_of(blocks) * rows * columns, 128);
+  // A tile at an edge has fewer outputs, of which more warps may share the k: never of more than a block for each warp.
+  const uint32_t sums = rounded_up(4 * std::max(rows * columns, kWarps * kRows * kColumns), 128);
   const uint32_t room = kRoom - sums;
   const auto bytes = [&](uint32_t depth) { return left.bytes(depth) + right.bytes(depth); };
   Small to = {};
