@@ -250,7 +250,7 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 #ifdef TREK_SM90A
 // A tile of a product whose operands have tensor maps.
 TREK_TILE void multiply_copied(const Task& task, int64_t tile) {
-  if (task.thread() == 0) tensor::begin_ring(task, tile);
+  if (task.thread() < 32) tensor::begin_ring(task, tile);
   tensor::meet();
   if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
     multiply_tile_tensor_90a(task);
