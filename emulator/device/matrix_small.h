@@ -3,7 +3,7 @@
 // A few thousand outputs, few columns or few rows: what counts is to have both operands on their way at once, and to
 // meet few instructions. Both come as they lie, in runs of neighbouring elements, as the aligned pieces of 16 bytes
 // around each run (cp.async), so odd lines are copied like others, and a run begins in shared memory as far behind a
-// piece as it does in memory. What is behind the last k is 0. Then a warp has 16 rows by 8 columns at a time, whose
+// piece as it does in memory; or all runs as one, where they follow each other. What is behind the last k is 0. Then a warp has 16 rows by 8 columns at a time, whose
 // elements it reads one by one. Where there are fewer such outputs than warps, several warps share their k; the
 // sums are in shared memory, and are added in the order of those warps.
 //
@@ -27,38 +27,49 @@ using tensor::opaque;
 // One operand of a tile.
 struct Side {
   const std::byte* data;  // of its first line, at the first k
-  int64_t pitch;          // of memory, from a run to the next
+  uint32_t pitch;         // of memory, from a run to the next
   uint32_t lines;
-  uint32_t run;  // of shared memory
-  bool by_line;  // a run is a line's k
+  uint32_t run;   // of shared memory
+  uint32_t bits;  // lanes that bring a run
+  bool by_line;   // a run is a line's k
+  // A run is all lines at a k, the next one begins where it ends, and so it does in shared memory.
+  TREK_TILE_MEMBER bool is_one_run() const { return bits == kAllLanes; }
 };
 
-// Starts bringing the places [k, k + there) to `panel`, with zeros behind them up to a multiple of kDepth.
+// Starts bringing the places [k, k + there) to `panel`, with zeros behind them up to a multiple of kDepth. As many
+// lanes as a run has pieces bring it, or a warp.
 TREK_TILE void bring(const Task& task, const Side& side, uint32_t k, uint32_t there,
                      uint32_t panel) {
-  const uint32_t runs = side.by_line ? side.lines : rounded_up(there, kDepth);
-  const uint32_t exist = side.by_line ? side.lines : there;
-  const uint32_t bytes = 2 * (side.by_line ? there : side.lines);
-  const std::byte* first = side.data + (side.by_line ? 2 * int64_t{k} : k * side.pitch);
-  const uint32_t pieces = side.run / 16;
-  const uint32_t runs_on = kBlockThreads / pieces;
-  const uint32_t pieces_on = kBlockThreads - runs_on * pieces;
-  uint32_t run = task.thread() / pieces;
-  uint32_t piece = task.thread() - run * pieces;
+  const uint32_t whole = rounded_up(there, kDepth);
+  uint32_t runs = side.by_line ? side.lines : whole;
+  uint32_t exist = side.by_line ? side.lines : there;
+  uint32_t bytes = 2 * (side.by_line ? there : side.lines);
+  uint32_t room = side.run;  // that is written of a run
+  if (side.is_one_run()) {
+    bytes = there * side.pitch;
+    room = rounded_up(whole * side.pitch + 14, 16);
+    runs = exist = 1;
+  }
+  const uint32_t apart = kBlockThreads >> side.bits;  // runs
+  const uint32_t lanes = 1 << side.bits;
+  uint32_t run = task.thread() >> side.bits;
+  const uint32_t first = 16 * (task.thread() & (lanes - 1));
+  const std::byte* data =
+      side.data + uint64_t{k} * (side.by_line ? 2 : side.pitch) + uint64_t{run} * side.pitch;
+  uint32_t to = panel + run * side.run;
   TREK_ROLLED
-  while (run < runs) {
-    const std::byte* data = run < exist ? first + run * side.pitch : first;
+  for (; run < runs; run += apart) {
     const uint32_t before = bytes_before(data);
-    const uint32_t copied =
-        run < exist ? tensor::at_most(int64_t{before + bytes} - 16 * piece, 16) : 0;
-    tensor::copy_16(panel + run * side.run + 16 * piece,
-                    data - before + (copied == 0 ? 0 : 16 * piece), copied);
-    run += runs_on;
-    piece += pieces_on;
-    if (piece >= pieces) {
-      piece -= pieces;
-      ++run;
+    const std::byte* from = data - before;
+    const uint32_t end = run < exist ? before + bytes : 0;
+    TREK_ROLLED
+    for (uint32_t at = first; at < room; at += 16 * lanes) {
+      const uint32_t copied = at < end ? least(end - at, 16) : 0;
+      tensor::copy_16(to + at, copied == 0 ? side.data - bytes_before(side.data) : from + at,
+                      copied);
     }
+    data += uint64_t{apart} * side.pitch;
+    to += apart * side.run;
   }
 }
 
@@ -74,7 +85,7 @@ struct Panel {
   }
 };
 TREK_TILE Panel panel_of(const Side& side, uint32_t at) {
-  return {at, side.run, bytes_before(side.data), static_cast<uint32_t>(side.pitch) & 15};
+  return {at, side.run, bytes_before(side.data), side.is_one_run() ? 0 : side.pitch & 15};
 }
 
 TREK_TILE uint32_t load_pair(uint32_t first, uint32_t second) {
@@ -211,40 +222,51 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
   const auto columns = static_cast<uint32_t>(tile.end_column - tile.first_column);
   const bool a_by_line = of.a_k == 1;
   const bool b_by_line = of.b_k == 1;
-  const Side left = {
-      task.memory(node.operand(0)) +
-          2 * (place_of(node, of.a_batch, tile.batch) * of.a_matrix + tile.first_row * of.a_row),
-      2 * (a_by_line ? of.a_row : of.a_k), rows, cut.left_run, a_by_line};
-  const Side right = {
-      task.memory(node.operand(1)) + 2 * (place_of(node, of.b_batch, tile.batch) * of.b_matrix +
-                                          tile.first_column * of.b_column),
-      2 * (b_by_line ? of.b_column : of.b_k), columns, cut.right_run, b_by_line};
+  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
+    return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
+  };
+  const Side left = {task.memory(node.operand(0)) +
+                         2 * (matrix(of.a_batch) * of.a_matrix + tile.first_row * of.a_row),
+                     static_cast<uint32_t>(2 * (a_by_line ? of.a_row : of.a_k)),
+                     rows,
+                     cut.left_run,
+                     cut.left_bits,
+                     a_by_line};
+  const Side right = {task.memory(node.operand(1)) +
+                          2 * (matrix(of.b_batch) * of.b_matrix + tile.first_column * of.b_column),
+                      static_cast<uint32_t>(2 * (b_by_line ? of.b_column : of.b_k)),
+                      columns,
+                      cut.right_run,
+                      cut.right_bits,
+                      b_by_line};
   Warps warps;
   warps.across = (columns + kColumns - 1) / kColumns;
   warps.blocks = (rows + kRows - 1) / kRows * warps.across;
   warps.ways = ways_of(warps.blocks);
   const bool is_bf16 = static_cast<DType>(node.operand(0).dtype) == DType::bf16;
   const auto k_end = static_cast<uint32_t>(of.k);
-  const uint32_t parts = (k_end + cut.depth - 1) / cut.depth;
   const uint32_t ring = shared_address(task.shared<std::byte>(cut.ring));
   const auto there = [&](uint32_t part)
                          TREK_TILE_LAMBDA { return least(k_end - part * cut.depth, cut.depth); };
   const auto ask = [&](uint32_t part) TREK_TILE_LAMBDA {
-    if (part < parts) {
-      const uint32_t slot = ring + part % cut.slots * cut.slot;
+    if (part < cut.parts) {
+      const uint32_t slot = ring + (part & (cut.slots - 1U)) * cut.slot;
       bring(task, left, part * cut.depth, there(part), slot);
       bring(task, right, part * cut.depth, there(part), slot + cut.right);
     }
     commit_copies();
   };
+  const uint32_t ahead = cut.slots - 1;
   TREK_ROLLED
-  for (uint32_t part = 0; part + 1 < cut.slots; ++part) ask(part);
-  TREK_ROLLED
-  for (uint32_t part = 0; part < parts; ++part) {
-    wait_for_copies(cut.slots - 2);
-    task.sync();  // everybody's copies are there, and the slot before has been read
-    ask(part + cut.slots - 1);
-    const uint32_t slot = ring + part % cut.slots * cut.slot;
+  for (uint32_t turn = 0; turn < cut.parts + ahead; ++turn) {
+    if (turn >= ahead) {
+      wait_for_copies(ahead - 1);
+      task.sync();  // everybody's copies are there, and the slot before has been read
+    }
+    ask(turn);
+    if (turn < ahead) continue;
+    const uint32_t part = turn - ahead;
+    const uint32_t slot = ring + (part & (cut.slots - 1U)) * cut.slot;
     const uint32_t depth = rounded_up(there(part), kDepth);
     const auto multiply = [&]<bool kAByLine, bool kBByLine>() TREK_TILE_LAMBDA {
       multiply_part<kAByLine, kBByLine>(task, left, right, warps, is_bf16, part == 0, depth, slot,

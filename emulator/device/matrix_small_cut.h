@@ -13,6 +13,8 @@ inline constexpr uint32_t kRows = 16;
 inline constexpr uint32_t kColumns = 8;
 inline constexpr uint32_t kDepth = 16;  // places of k
 inline constexpr uint32_t kWarps = kBlockThreads / 32;
+inline constexpr uint32_t kAllLanes = 8;  // bits of the number of a block's threads
+static_assert(1 << kAllLanes == kBlockThreads);
 inline constexpr uint32_t kMostLines = 128;  // of a tile, in each direction
 inline constexpr uint32_t kRoom = kSharedBytes - shared_at::kValues;
 static_assert(4 * kMostLines * kMostLines <= kValuesBytes);

@@ -380,16 +380,20 @@ struct Thin {
 };
 
 // How a small product divides a tile (matrix_small_cut.h). Of an operand a *run* are its neighbours in memory: all k of
-// a line, or all lines at one k. In bytes, but for depth and slots.
+// a line, or all lines at one k. In bytes, but for counts.
 struct Small {
   uint32_t ring;      // where in shared memory the first slot is; sums are in front of it
   uint32_t slot;      // of both operands at `depth` places of k
   uint32_t right;     // within a slot, where the right operand begins
   uint32_t left_run;  // of shared memory, from a run of the left operand to the next
   uint32_t right_run;
-  uint32_t depth;  // places of k, a multiple of 16
-  uint32_t slots;  // 2 to 4
-  uint32_t unused;
+  uint32_t depth;  // places of k of a part, a multiple of 16
+  uint32_t parts;
+  uint8_t slots;  // 2 or 4
+  uint8_t
+      left_bits;  // lanes that bring a run, 1 << left_bits; all of the block's: all runs are one
+  uint8_t right_bits;
+  uint8_t unused;
 };
 
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).

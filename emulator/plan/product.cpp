@@ -29,7 +29,6 @@ namespace {
 constexpr int64_t kBlock = 64;
 constexpr int64_t kSegment = 64 * kBlock;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kMostSplit = 32;
-constexpr int64_t kThinOdd = 1'000'000;  // elements of odd lines that are brought one by one
 constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
@@ -57,11 +56,10 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
   if (!half && type != isa::DType::f32) return Product::ordered;
-  // The unit of thin products brings lines of odd lengths element by element.
+  // The unit of thin products brings lines of odd lengths element by element, which the one of small ones need not.
   const bool odd = (shape.tb ? shape.whole_k : shape.n) % line_elements(type) != 0;
-  const bool slow =
-      fast && half && odd && (shape.n * shape.whole_k > kThinOdd || shape.whole_k > kThinDepth);
-  if (shape.m <= kThinRows && shape.k <= kThinDepth && !slow) return Product::thin;
+  const bool one_by_one = fast && half && odd;
+  if (shape.m <= kThinRows && shape.k <= kThinDepth && !one_by_one) return Product::thin;
   if (!fast) return Product::ordered;
   return half && gains_by_small(device, type, shape) ? Product::small : Product::tensor;
 }
@@ -376,8 +374,8 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
 // A tile's operands are on their way at once, in pieces of 16 bytes around each run of neighbours, so what it takes is
 // what begins and ends a task, the way of these bytes, and turns of 16 k by warps that have 16 by 8 outputs each.
 constexpr double kSmallTask = 2600;
-constexpr double kSmallPiece = 1.4;  // what it takes to ask for it
-constexpr double kSmallTurn = 80;
+constexpr double kSmallPiece = 0.6;  // what it takes to ask for it
+constexpr double kSmallTurn = 70;
 constexpr double kSmallOutput = 0.3;
 
 std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work) {
@@ -401,14 +399,14 @@ std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWor
 double task_small(const ProductWork& work, const MatrixTiles& tiles) {
   const MatrixShape& shape = work.shape;
   const int64_t depth = depth_of(work, tiles);
-  const auto pieces_of = [&](bool by_line, int64_t lines) {
-    const int64_t runs = by_line ? lines : depth;
-    const int64_t of_run = 2 * (by_line ? depth : lines);
-    return static_cast<double>(runs * parts_of(of_run + 14, 16));
+  const auto pieces_of = [&](bool by_line, int64_t lines, int64_t whole) {
+    const bool one = !by_line && lines == whole;  // run
+    const int64_t runs = one ? 1 : by_line ? lines : depth;
+    return static_cast<double>(runs * parts_of(2 * lines * depth / runs + 14, 16));
   };
   const int64_t rows = std::min(tiles.rows, shape.m);
   const int64_t columns = std::min(tiles.columns, shape.n);
-  const double pieces = pieces_of(!shape.ta, rows) + pieces_of(shape.tb, columns);
+  const double pieces = pieces_of(!shape.ta, rows, shape.m) + pieces_of(shape.tb, columns, shape.n);
   const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
   const int64_t blocks = parts_of(rows, 16) * parts_of(columns, 8);
   const int64_t ways = blocks >= 8 ? 1 : std::bit_floor(static_cast<uint64_t>(8 / blocks));

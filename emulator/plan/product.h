@@ -34,8 +34,8 @@ inline constexpr int64_t kGroupBytes = int64_t{72} * 1024;
 // no room.
 int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element);
 
-// Products of few rows of f32, f16 or bf16 are thin, but for large ones of 16 bits of odd lines that may be by tensor
-// cores; others of these types by tensor cores under fast numerics, f32 as tf32, and of 16 bits small where that is
+// Products of few rows of f32, f16 or bf16 are thin, but for those of 16 bits of odd lines that may be by tensor cores;
+// others of these types by tensor cores under fast numerics, f32 as tf32, and of 16 bits small where that is
 // thought to be sooner; the rest is ordered.
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
