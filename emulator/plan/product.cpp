@@ -255,6 +255,12 @@ struct Width {
 constexpr std::array<Width, 4> kWidths = {
     Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}};
 constexpr double kTurnLine = 2;  // cycles, of f32
+// What it takes to copy a step, and each line of an operand for it; that is more where lines of memory do not begin at
+// multiples of 128 bytes, because a copy's rows are then on two of the cache's lines (1032x744x11440 in parts of 64
+// columns: 700 a step).
+constexpr double kCopyStep = 60;
+constexpr double kCopyLine = 1.75;
+constexpr double kCopyAcross = 3.5;
 constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
@@ -313,8 +319,18 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
   const bool is_f32 = work.element == isa::DType::f32;
-  const double step =
+  const double product =
       width->by_line + (is_f32 ? turned * kTurnLine : by_k * (width->by_k - width->by_line));
+  // Lines of memory, which may have been padded.
+  const int64_t a_line = work.shape.ta ? work.shape.m : work.shape.whole_k;
+  const int64_t b_line = work.shape.tb ? work.shape.whole_k : work.shape.n;
+  const auto copy_of = [&](int64_t line) {
+    const int64_t bytes = parts_of(line * isa::byte_size(work.element), 16) * 16;
+    return bytes % kStepBytes == 0 ? kCopyLine : kCopyAcross;
+  };
+  const double copies = kCopyStep + static_cast<double>(kPartRows) * copy_of(a_line) +
+                        static_cast<double>(tiles.part_columns) * copy_of(b_line);
+  const double step = std::max(product, copies);
   const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
   const auto parts =
       static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
@@ -374,8 +390,8 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
 // A tile's operands are on their way at once, in pieces of 16 bytes around each run of neighbours, so what it takes is
 // what begins and ends a task, the way of these bytes, and turns of 16 k by warps that have 16 by 8 outputs each.
 constexpr double kSmallTask = 2600;
-constexpr double kSmallPiece = 0.6;  // what it takes to ask for it
-constexpr double kSmallTurn = 70;
+constexpr double kSmallPiece = 0.7;  // what it takes to ask for it
+constexpr double kSmallTurn = 100;
 constexpr double kSmallOutput = 0.3;
 
 std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work) {
