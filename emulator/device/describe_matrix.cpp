@@ -6,6 +6,7 @@
 #include "emulator/device/describer.h"
 #include "emulator/device/element.h"
 #include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/product.h"
 
@@ -177,6 +178,16 @@ void Describer::describe_matrix() {
     if (!of_.put) return;
     if (to.tail_steps == Matrix::kNoTail) std::abort();  // plan::take_updates lets no other through
     describe_put();
+    return;
+  }
+  if (product == plan::Product::small) {
+    // Lines of tiles, and k of their parts, begin at multiples of eight.
+    const auto aligned = [&](uint32_t operand, int64_t pitch, int64_t matrix) {
+      constexpr int64_t kPiece = 8;
+      return record_.offset(operand) % 16 == 0 && pitch % kPiece == 0 && matrix % kPiece == 0;
+    };
+    to.small = small_cut_of(to, aligned(0, std::max(to.a_row, to.a_k), to.a_matrix),
+                            aligned(1, std::max(to.b_column, to.b_k), to.b_matrix));
     return;
   }
   if (!plan_.device.copies_tensors) return;

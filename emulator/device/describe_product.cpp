@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/group_products.h"
 #include "emulator/plan/product.h"
@@ -14,7 +15,9 @@ using Input = Draft::Input;
 
 static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Product::ordered) &&
               static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor));
-static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin));
+static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin) &&
+              static_cast<int>(Product::small) == static_cast<int>(plan::Product::small));
+static_assert(small::kMostLines == plan::kSmallLines);
 static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
               kThinDepth == plan::kThinDepth);
 static_assert(kMaxProducts == plan::kGroupProducts && kBlockThreads == plan::kGroupOutputs &&
@@ -44,6 +47,7 @@ bool is_unary(Opcode opcode) {
 bool tail_step(const Record& record, const Draft::Step& from, Input value, const Matrix& of,
                TailStep& to) {
   const bool thin = static_cast<Product>(of.product) == Product::thin;
+  const bool one_by_one = thin || static_cast<Product>(of.product) == Product::small;
   const auto is_value = [&](Input input) {
     return input.kind == value.kind && input.index == value.index;
   };
@@ -62,7 +66,7 @@ bool tail_step(const Record& record, const Draft::Step& from, Input value, const
       if (!is_value(from.inputs[0])) return false;
       break;
     default:
-      if (!thin || !is_unary(from.opcode) || !is_value(from.inputs[0])) return false;
+      if (!one_by_one || !is_unary(from.opcode) || !is_value(from.inputs[0])) return false;
       break;
   }
   if (is_value(second) || !is_f32_or_16(from.from) || !is_f32_or_16(from.to)) return false;

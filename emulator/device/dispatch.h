@@ -6,6 +6,7 @@
 #include "emulator/device/execute.h"
 #include "emulator/device/matrix.h"
 #include "emulator/device/matrix_f32.h"
+#include "emulator/device/matrix_small.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_tensor_90a.h"
 #include "emulator/device/matrix_thin.h"
@@ -147,6 +148,8 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
 #ifdef __CUDA__
       if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
         return multiply_tile_tensor(task, first);
+      if (static_cast<Product>(task.node().matrix.product) == Product::small)
+        return multiply_tile_small(task, first);
       if (static_cast<Product>(task.node().matrix.product) == Product::ordered &&
           matrix_f32::suits(task.node()))
         return multiply_tile_f32(task, first);
@@ -247,7 +250,7 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 #ifdef TREK_SM90A
 // A tile of a product whose operands have tensor maps.
 TREK_TILE void multiply_copied(const Task& task, int64_t tile) {
-  if (task.thread() == 0) tensor::begin_ring(task, tile);
+  if (task.thread() < 32) tensor::begin_ring(task, tile);
   tensor::meet();
   if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
     multiply_tile_tensor_90a(task);

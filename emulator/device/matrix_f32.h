@@ -136,8 +136,7 @@ TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
     tensor::meet();
     if (number + 1 >= parts) break;
   }
-  if (task.thread() == 0)
-    tensor::end_ring(tensor::memory_of(task), tensor::f32_slots(task.node().matrix.k));
+  tensor::end_ring(task, tensor::f32_slots(task.node().matrix.k));
 }
 #endif
 

@@ -79,60 +79,66 @@ TREK_TILE uint32_t f32_slots(int64_t k) { return k > semantics::kDotSegment ? 2 
 // has been given whose tail needed the ring's memory.
 TREK_TILE void meet() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
 
-// Makes the ring's memory ordinary memory again, once it is empty and nobody waits for it; by one thread.
-TREK_TILE void end_ring(uint32_t shared, uint32_t slots) {
-  TREK_ROLLED
-  for (uint32_t s = 0; s < slots; ++s) {
-    barrier_end(Ring90::full(shared, s));
-    barrier_end(Ring90::empty(shared, s));
-  }
+// Makes the ring's memory ordinary memory again, once it is empty and nobody waits for it: a thread each slot's.
+TREK_TILE void end_ring(const Task& task, uint32_t slots) {
+  const uint32_t slot = task.thread();
+  if (slot >= slots) return;
+  barrier_end(Ring90::full(memory_of(task), slot));
+  barrier_end(Ring90::empty(memory_of(task), slot));
 }
 
-// Makes the ring of tile `number`, and says what is to be brought to it; by one thread, which is in time for the
-// block's next meeting with the warp that asks.
+// Makes the ring of tile `number`, and says what is to be brought to it; by the first warp, which is in time for the
+// block's next meeting with the warp that asks. A lane makes a slot's barriers; the first one says the rest.
 TREK_TILE void begin_ring(const Task& task, int64_t number) {
   const Node& node = task.node();
   const Matrix& of = node.matrix;
-  const Tile tile = tile_of(of, number);
   const bool by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;
-  const uint32_t readers = by_tensor_cores ? 2 : kBlockThreads / 32;  // warpgroups, or warps
+  const uint32_t columns = by_tensor_cores ? of.part_columns : kPartRows;
+  const uint32_t slots = by_tensor_cores ? Ring90::slots(columns) : f32_slots(of.k);
+  if (task.thread() < slots) {
+    const uint32_t readers = by_tensor_cores ? 2 : kBlockThreads / 32;  // warpgroups, or warps
+    barrier_init(Ring90::full(memory_of(task), task.thread()), 1);
+    barrier_init(Ring90::empty(memory_of(task), task.thread()), readers);
+    before_engine();
+  }
+  if (task.thread() != 0) return;
+  const Tile tile = tile_of(of, number);
+  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
+    return tile.batch == 0 ? 0 : static_cast<uint32_t>(place_of(node, batches, tile.batch));
+  };
   auto& brought = *task.shared<Brought>(Ring90::kBroughtAt);
   brought.maps = reinterpret_cast<const TensorMap*>(task.at(node.scratch));
   brought.batch = tile.batch;
-  brought.left_matrix = static_cast<uint32_t>(place_of(node, of.a_batch, tile.batch));
-  brought.right_matrix = static_cast<uint32_t>(place_of(node, of.b_batch, tile.batch));
+  brought.left_matrix = matrix(of.a_batch);
+  brought.right_matrix = matrix(of.b_batch);
   brought.first_row = static_cast<uint32_t>(tile.first_row);
   brought.first_column = static_cast<uint32_t>(tile.first_column);
   brought.end_row = static_cast<uint32_t>(tile.end_row);
   brought.end_column = static_cast<uint32_t>(tile.end_column);
-  brought.columns = by_tensor_cores ? of.part_columns : kPartRows;
-  brought.across =
-      (brought.end_column - brought.first_column + brought.columns - 1) / brought.columns;
-  brought.slots = by_tensor_cores ? Ring90::slots(brought.columns) : f32_slots(of.k);
+  brought.columns = columns;
+  const uint32_t width = brought.end_column - brought.first_column;
+  brought.across = width <= columns ? 1 : (width + columns - 1) / columns;
+  brought.slots = slots;
   brought.k = static_cast<uint32_t>(of.k);
-  const uint32_t of_row = row_elements(size_of(static_cast<DType>(node.operand(0).dtype)));
-  brought.depth = of_row;
-  brought.steps = (brought.k + of_row - 1) / of_row;
+  // Powers of two that are known, so nothing is divided.
+  const bool half = size_of(static_cast<DType>(node.operand(0).dtype)) == 2;
+  const auto steps_of = [&](uint32_t of_row)
+                            TREK_TILE_LAMBDA { return (brought.k + of_row - 1) / of_row; };
+  brought.depth = half ? row_elements(2) : row_elements(4);
+  brought.steps = half ? steps_of(row_elements(2)) : steps_of(row_elements(4));
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
-  const uint32_t at_once = by_tensor_cores ? of_row : kPartRows;
+  const uint32_t at_once = by_tensor_cores ? brought.depth : kPartRows;
   brought.left_lines = of.a_k == 1 ? lines_brought(of.m, kPartRows) : at_once;
   brought.right_lines = of.b_k == 1 ? lines_brought(of.n, brought.columns) : at_once;
   brought.ends = !by_tensor_cores || of.tail_steps == Matrix::kNoTail;
-  const uint32_t shared = memory_of(task);
-  TREK_ROLLED
-  for (uint32_t s = 0; s < brought.slots; ++s) {
-    barrier_init(Ring90::full(shared, s), 1);
-    barrier_init(Ring90::empty(shared, s), readers);
-  }
-  before_engine();
 }
 
-// Lines of a part that copies of so many bring, where `there` are left of the operand: all at once where its k are
-// neighbours, else as many times as there are lines.
+// Lines of a part that copies of so many, a power of two, bring, where `there` are left of the operand: all at once
+// where its k are neighbours, else as many times as there are lines.
 TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, uint32_t part) {
   if (by_line) return at_once;
-  const uint32_t lines = (there + at_once - 1) / at_once * at_once;
+  const uint32_t lines = (there + at_once - 1) & ~(at_once - 1);
   return lines < part ? lines : part;
 }
 

@@ -31,8 +31,9 @@ struct Tile {
 };
 TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
   Tile tile;
-  tile.batch = number / (of.down * of.across);
-  const int64_t within = number - tile.batch * of.down * of.across;
+  const int64_t tiles = of.down * of.across;  // of a matrix
+  tile.batch = number < tiles ? 0 : number / tiles;
+  const int64_t within = number - tile.batch * tiles;
   tile.first_row = within / of.across * of.tile_rows;
   tile.first_column = within % of.across * of.tile_columns;
   tile.end_row = tile.first_row + of.tile_rows < of.m ? tile.first_row + of.tile_rows : of.m;

@@ -149,7 +149,7 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     if (row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column) break;
   }
   task.sync();
-  if (task.thread() == 0) end_ring(memory_of(task), Ring90::slots(kColumns));
+  end_ring(task, Ring90::slots(kColumns));
 }
 
 }  // namespace tensor

@@ -278,6 +278,7 @@ enum class Product : uint8_t {
   ordered,  // by the dot order
   tensor,   // by tensor cores, in parts of kPartRows × part_columns
   thin,     // by the dot order, of at most kThinRows rows
+  small,    // by tensor cores, a few outputs of a warp at a time
 };
 
 // A step of the deliver program of a product that is not ordered, as it is applied to sums in registers:
@@ -296,7 +297,7 @@ struct TailStep {
   uint8_t second;  // Second
   uint8_t index;   // of the scalar, of the operand
   uint8_t unused[3];
-  bool reads_operand() const { return second == row || second == elements; }
+  TREK_ON_DEVICE bool reads_operand() const { return second == row || second == elements; }
 };
 inline constexpr uint32_t kMaxTail = 5;
 
@@ -378,6 +379,23 @@ struct Thin {
   uint8_t alone;   // a tile is one part, and a thread has one output of it or none
 };
 
+// How a small product divides a tile (matrix_small_cut.h). Of an operand a *run* are its neighbours in memory: all k of
+// a line, or all lines at one k. In bytes, but for counts.
+struct Small {
+  uint32_t ring;      // where in shared memory the first slot is; sums are in front of it
+  uint32_t slot;      // of both operands at `depth` places of k
+  uint32_t right;     // within a slot, where the right operand begins
+  uint32_t left_run;  // of shared memory, from a run of the left operand to the next
+  uint32_t right_run;
+  uint32_t depth;  // places of k of a part, a multiple of 16
+  uint32_t parts;
+  uint8_t slots;  // 2 or 4
+  uint8_t
+      left_bits;  // lanes that bring a run, 1 << left_bits; all of the block's: all runs are one
+  uint8_t right_bits;
+  uint8_t unused;
+};
+
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).
 inline constexpr uint32_t kMaxProducts = 4;
 inline constexpr uint32_t kGroupTail = 3;
@@ -435,6 +453,7 @@ struct Matrix {
   union alignas(16) {
     Cut cut;        // of an ordered one
     ThinWork thin;  // of a thin one
+    Small small;    // of a small one
   };
 };
 
@@ -540,7 +559,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
-static_assert(sizeof(Thin) == 40 && sizeof(ThinGroup) == 120);
+static_assert(sizeof(Thin) == 40 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 280);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);

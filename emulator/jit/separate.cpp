@@ -27,7 +27,7 @@ class Separator {
     }
     if (node_.scratch_bytes > 0) take(offsetof(Node, scratch));
     if (static_cast<device::Kind>(node_.kind) == device::Kind::matrix &&
-        static_cast<device::Product>(node_.matrix.product) != device::Product::thin)
+        static_cast<device::Product>(node_.matrix.product) == device::Product::ordered)
       for (size_t i = 0; i < node_.matrix.cut.tails; ++i)
         if (node_.matrix.cut.tail[i].beside == device::CutTail::operand)
           take(offsetof(Node, matrix) + offsetof(device::Matrix, cut) +

@@ -18,6 +18,8 @@ std::string_view name(Product product) {
       return "tensor";
     case Product::thin:
       return "thin";
+    case Product::small:
+      return "small";
   }
   return "?";
 }
@@ -27,9 +29,14 @@ namespace {
 constexpr int64_t kBlock = 64;
 constexpr int64_t kSegment = 64 * kBlock;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kMostSplit = 32;
-constexpr int64_t kThinOdd = 1'000'000;  // elements of odd lines that are brought one by one
+constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+// Whether parts of a product's k may end at any block, not only where a segment does.
+bool is_by_blocks(Product product) {
+  return product == Product::tensor || product == Product::small;
+}
 
 // Columns that are copied at once.
 int64_t thin_step(const MatrixShape& shape, int64_t element) { return shape.tb ? 4 : 16 / element; }
@@ -49,11 +56,12 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   const bool half = type == isa::DType::bf16 || type == isa::DType::f16;
   if (shape.m == 0 || shape.n == 0 || shape.k == 0 || shape.batches == 0) return Product::ordered;
   if (!half && type != isa::DType::f32) return Product::ordered;
-  // The unit of thin products brings lines of odd lengths element by element.
+  // The unit of thin products brings lines of odd lengths element by element, which the one of small ones need not.
   const bool odd = (shape.tb ? shape.whole_k : shape.n) % line_elements(type) != 0;
-  const bool slow = fast && half && odd && shape.n * shape.whole_k > kThinOdd;
-  if (shape.m <= kThinRows && shape.k <= kThinDepth && !slow) return Product::thin;
-  return fast ? Product::tensor : Product::ordered;
+  const bool one_by_one = fast && half && odd;
+  if (shape.m <= kThinRows && shape.k <= kThinDepth && !one_by_one) return Product::thin;
+  if (!fast) return Product::ordered;
+  return half && gains_by_small(device, type, shape) ? Product::small : Product::tensor;
 }
 
 Product product_of(const Plan& plan, const Node& node) {
@@ -82,7 +90,7 @@ ProductWork whole_work(const Plan& plan, const Node& node) {
     part.k = std::min(part.k, kSegment);
     work.product = product_of(plan.device, plan.fast, node.operand_types[0].dtype, part);
   }
-  const bool by_blocks = work.product == Product::tensor;
+  const bool by_blocks = is_by_blocks(work.product);
   work.most_split = std::max<int64_t>(1, parts_of(work.shape.k, by_blocks ? kBlock : kSegment));
   return work;
 }
@@ -90,7 +98,7 @@ ProductWork whole_work(const Plan& plan, const Node& node) {
 // By blocks nodes have equal parts; by segments all but the first have one.
 std::vector<Depth> depths_of(const ProductWork& work, int64_t split) {
   std::vector<Depth> depths;
-  const bool by_blocks = work.product == Product::tensor;
+  const bool by_blocks = is_by_blocks(work.product);
   const int64_t unit = by_blocks ? kBlock : kSegment;
   const int64_t units = parts_of(work.shape.k, unit);
   for (int64_t i = 0; i < split; ++i) {
@@ -145,7 +153,10 @@ double turns_of(const Device& device, const ProductWork& work, const MatrixTiles
   return static_cast<double>(parts_of(tiles.count * tiles.split, share));
 }
 
-// What it takes to add the parts: nodes more that wait, and their elements, of which a processor has 1024 under way.
+// What it takes to add the parts: nodes more that wait, their elements, of which a processor has 1024 under way, and for
+// all of them together the way of each sum to memory and back. From an H200: 768x3072x16384 takes 50, 69, 86 and 95 us
+// longer than its products in 3, 5, 6 and 7 parts, 768x768x16384 20, 25 and 29 in 5, 6 and 7.
+constexpr double kJoinElement = 0.008;
 double join_of(const ProductWork& work, const MatrixTiles& tiles) {
   if (tiles.split == 1) return 0;
   constexpr double kAtOnce = 6;  // parts of the first node; each other one has the sum, too
@@ -153,7 +164,7 @@ double join_of(const ProductWork& work, const MatrixTiles& tiles) {
   const auto elements = static_cast<double>(work.shape.m * work.shape.n * work.shape.batches);
   const double rounds = std::ceil(elements / 1024 / static_cast<double>(work.share));
   const double nodes = std::ceil((parts - 1) / (kAtOnce - 1));
-  return nodes * 5500 + rounds * (1200 * nodes + 200 * parts);
+  return nodes * 5500 + rounds * 1200 * nodes + kJoinElement * elements * parts;
 }
 
 // ---- ordered -------------------------------------------------------------------------------------
@@ -244,6 +255,12 @@ struct Width {
 constexpr std::array<Width, 4> kWidths = {
     Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}};
 constexpr double kTurnLine = 2;  // cycles, of f32
+// What it takes to copy a step, and each line of an operand for it; that is more where lines of memory do not begin at
+// multiples of 128 bytes, because a copy's rows are then on two of the cache's lines (1032x744x11440 in parts of 64
+// columns: 700 a step).
+constexpr double kCopyStep = 60;
+constexpr double kCopyLine = 1.75;
+constexpr double kCopyAcross = 3.5;
 constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
@@ -251,19 +268,26 @@ constexpr double kMemory = 2400;  // bytes from device memory a cycle, all proce
 // Cycles of a node that pads, and of each of its elements; from an H200.
 constexpr double kPad = 9000;
 constexpr double kPadElement = 0.009;
-constexpr int64_t kMostParts = 64;  // of a task, in each direction
+// Of a task, in each direction: as many as fill processors alike, whatever number of parts there are.
+constexpr auto kParts =
+    std::to_array<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64});
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
   for (const Width& width : kWidths) {
-    for (int64_t down = 1; down <= kMostParts; down *= 2)
-      for (int64_t across = 1; across <= kMostParts; across *= 2) {
+    const int64_t parts_down = parts_of(shape.m, kPartRows);
+    const int64_t parts_across = parts_of(shape.n, width.columns);
+    const int64_t parts = parts_down * parts_across * shape.batches;
+    for (const int64_t down : kParts)
+      for (const int64_t across : kParts) {
         MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width.columns);
         tiles.part_columns = width.columns;
-        const bool needless =
-            (down > 1 && 2 * shape.m <= tiles.rows) || (across > 1 && 2 * shape.n <= tiles.columns);
+        // What is beyond the matrix, or leaves half of the processors without work that there is.
+        const bool needless = (down > 1 && down > parts_down) ||
+                              (across > 1 && across > parts_across) ||
+                              2 * tiles.count < std::min(parts, work.share);
         if (!needless && tiles.count <= most) add_splits(found, tiles, device, work);
       }
   }
@@ -295,11 +319,22 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
   const bool is_f32 = work.element == isa::DType::f32;
-  const double step =
+  const double product =
       width->by_line + (is_f32 ? turned * kTurnLine : by_k * (width->by_k - width->by_line));
+  // Lines of memory, which may have been padded.
+  const int64_t a_line = work.shape.ta ? work.shape.m : work.shape.whole_k;
+  const int64_t b_line = work.shape.tb ? work.shape.whole_k : work.shape.n;
+  const auto copy_of = [&](int64_t line) {
+    const int64_t bytes = parts_of(line * isa::byte_size(work.element), 16) * 16;
+    return bytes % kStepBytes == 0 ? kCopyLine : kCopyAcross;
+  };
+  const double copies = kCopyStep + static_cast<double>(kPartRows) * copy_of(a_line) +
+                        static_cast<double>(tiles.part_columns) * copy_of(b_line);
+  const double step = std::max(product, copies);
   const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
-  const auto parts = static_cast<double>(parts_of(tiles.rows, kPartRows) *
-                                         parts_of(tiles.columns, tiles.part_columns));
+  const auto parts =
+      static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
+                          parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
   const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
   const double part = steps * (std::max(step, memory) + memory / 8) +
                       kResults * static_cast<double>(tiles.part_columns);
@@ -350,6 +385,53 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
   return parts * steps * step + kBroughtTask;
 }
 
+// ---- small ---------------------------------------------------------------------------------------
+
+// A tile's operands are on their way at once, in pieces of 16 bytes around each run of neighbours, so what it takes is
+// what begins and ends a task, the way of these bytes, and turns of 16 k by warps that have 16 by 8 outputs each.
+constexpr double kSmallTask = 2600;
+constexpr double kSmallPiece = 0.7;  // what it takes to ask for it
+constexpr double kSmallTurn = 100;
+constexpr double kSmallOutput = 0.3;
+
+std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
+  const int64_t most = std::max(most_tasks(device), shape.batches);
+  std::vector<MatrixTiles> found;
+  for (int64_t rows = 16; rows <= kSmallLines && rows < 2 * std::max<int64_t>(shape.m, 16);
+       rows += rows < 64 ? 16 : 32)
+    for (int64_t columns = 8; columns <= kSmallLines && columns < 2 * std::max<int64_t>(shape.n, 8);
+         columns += columns < 32   ? 8
+                    : columns < 64 ? 16
+                                   : 32) {
+      const MatrixTiles tiles = tiles_of(shape, rows, columns);
+      if (tiles.count <= most) add_splits(found, tiles, device, work);
+    }
+  // A product beyond all of these: as few tiles as there may be.
+  if (found.empty()) found.push_back(tiles_of(shape, kSmallLines, kSmallLines));
+  return found;
+}
+
+double task_small(const ProductWork& work, const MatrixTiles& tiles) {
+  const MatrixShape& shape = work.shape;
+  const int64_t depth = depth_of(work, tiles);
+  const auto pieces_of = [&](bool by_line, int64_t lines, int64_t whole) {
+    const bool one = !by_line && lines == whole;  // run
+    const int64_t runs = one ? 1 : by_line ? lines : depth;
+    return static_cast<double>(runs * parts_of(2 * lines * depth / runs + 14, 16));
+  };
+  const int64_t rows = std::min(tiles.rows, shape.m);
+  const int64_t columns = std::min(tiles.columns, shape.n);
+  const double pieces = pieces_of(!shape.ta, rows, shape.m) + pieces_of(shape.tb, columns, shape.n);
+  const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
+  const int64_t blocks = parts_of(rows, 16) * parts_of(columns, 8);
+  const int64_t ways = blocks >= 8 ? 1 : std::bit_floor(static_cast<uint64_t>(8 / blocks));
+  const int64_t turns = parts_of(blocks * ways, 8) * parts_of(parts_of(depth, 16), ways);
+  return kSmallTask + pieces * std::max(kSmallPiece, 16 * at_once / kMemory) +
+         kSmallTurn * static_cast<double>(turns) +
+         kSmallOutput * static_cast<double>(rows * columns);
+}
+
 // ---- thin ----------------------------------------------------------------------------------------
 
 constexpr int64_t kThinWhole = int64_t{20} * 1024;  // bytes of a matrix that is one task
@@ -386,6 +468,8 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
       return work.copied ? tensor_candidates(device, work) : brought_candidates(device, work);
     case Product::thin:
       return {thin_tiles(work)};
+    case Product::small:
+      return small_candidates(device, work);
   }
   return device.packs_panels ? panel_candidates(work) : ordered_candidates(device, work);
 }
@@ -394,6 +478,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::thin) return 0;  // there is but one
   if (device.packs_panels) return estimate_panels(work, tiles);
   const double task = work.product == Product::ordered ? task_ordered(device, work, tiles)
+                      : work.product == Product::small ? task_small(work, tiles)
                       : work.copied                    ? task_tensor(work, tiles)
                                                        : task_brought(work, tiles);
   return turns_of(device, work, tiles) * task + join_of(work, tiles);
@@ -411,18 +496,61 @@ MatrixTiles choose(const Device& device, const ProductWork& work) {
   return best;
 }
 
-bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape,
-                      int64_t elements) {
+namespace {
+
+// What a product of 16 bits takes on its own: on operands as they are, and after those of odd lines have been padded.
+// A part of one takes what the whole does, so that all of its parts go one way.
+class Ways {
+ public:
+  Ways(const Device& device, isa::DType element, const MatrixShape& shape) : device_(device) {
+    work_.element = element;
+    work_.shape = shape;
+    work_.shape.k = shape.whole_k;
+    work_.share = device.processors;
+    work_.most_split = parts_of(shape.whole_k, kBlock);
+    const auto elements = [&](int64_t line, int64_t lines) {
+      return line % line_elements(element) == 0 ? 0 : line * lines * shape.batches;
+    };
+    const int64_t k = shape.whole_k;
+    odd_ = elements(shape.ta ? shape.m : k, shape.ta ? k : shape.m) +
+           elements(shape.tb ? k : shape.n, shape.tb ? shape.n : k);
+  }
+  double brought() { return least(Product::tensor, false); }
+  double copied() {
+    const double pad = odd_ == 0 ? 0 : kPad + kPadElement * static_cast<double>(odd_);
+    return least(Product::tensor, true) + pad;
+  }
+  // As they come if nobody pads.
+  double by_tensor_cores() {
+    if (!device_.copies_tensors) return brought();
+    return odd_ == 0 ? copied() : std::min(brought(), copied());
+  }
+  double small() { return least(Product::small, false); }
+
+ private:
+  double least(Product product, bool copied) {
+    work_.product = product;
+    work_.copied = copied;
+    return estimate(device_, work_, choose(device_, work_));
+  }
+
+  const Device& device_;
+  ProductWork work_;
+  int64_t odd_ = 0;  // elements of odd lines
+};
+
+}  // namespace
+
+bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape) {
   if (!device.copies_tensors) return false;
-  ProductWork work = {.product = Product::tensor,
-                      .element = element,
-                      .shape = shape,
-                      .share = device.processors,
-                      .most_split = parts_of(shape.k, kBlock)};
-  const double as_they_are = estimate(device, work, choose(device, work));
-  work.copied = true;
-  const double copied = estimate(device, work, choose(device, work));
-  return as_they_are > copied + kPad + kPadElement * static_cast<double>(elements);
+  Ways ways(device, element, shape);
+  return ways.brought() > ways.copied();
+}
+
+bool gains_by_small(const Device& device, isa::DType element, const MatrixShape& shape) {
+  if (shape.m * shape.n * shape.whole_k * shape.batches > kSmallWork) return false;
+  Ways ways(device, element, shape);
+  return ways.small() < ways.by_tensor_cores();
 }
 
 void note_product(Plan& plan, Node& node, int64_t most_split) {

@@ -16,12 +16,15 @@ enum class Product : uint8_t {
   ordered,  // by the dot order, in parts as the unit likes
   tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
   thin,     // by the dot order, of at most kThinRows rows
+  small,    // fast: by tensor cores, of 16 bits, of any lines, where little has to be done
 };
 std::string_view name(Product product);
 inline constexpr int64_t kPartRows = 128;
 // What a `thin` product has at most: rows and k.
 inline constexpr int64_t kThinRows = 4;
 inline constexpr int64_t kThinDepth = 4096;
+// And a tile of a `small` one, in rows and in columns.
+inline constexpr int64_t kSmallLines = 128;
 // And a node with several of them: products, outputs of a tile, where those of a product are as many as of each of a
 // power of two of products, and bytes of a tile's right operands.
 inline constexpr int64_t kGroupProducts = 4;
@@ -31,8 +34,9 @@ inline constexpr int64_t kGroupBytes = int64_t{72} * 1024;
 // no room.
 int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element);
 
-// Products of few rows of f32, f16 or bf16 are thin, but for large ones of 16 bits of odd lines that may be by tensor
-// cores; others of these types by tensor cores under fast numerics, f32 as tf32; the rest is ordered.
+// Products of few rows of f32, f16 or bf16 are thin, but for those of 16 bits of odd lines that may be by tensor cores;
+// others of these types by tensor cores under fast numerics, f32 as tf32, and of 16 bits small where that is
+// thought to be sooner; the rest is ordered.
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
 
@@ -62,9 +66,10 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
 MatrixTiles choose(const Device& device, const ProductWork& work);
 
 // Whether a product by tensor cores is done sooner on copies of those operands whose lines a copy engine cannot
-// bring, which have so many elements together, than on the operands as they are.
-bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape,
-                      int64_t elements);
+// bring than on the operands as they are.
+bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape);
+// Whether one of 16 bits is done sooner as a small one than by the other ways.
+bool gains_by_small(const Device& device, isa::DType element, const MatrixShape& shape);
 
 // The steps of a choice: a product becomes one of Plan::products, which knows what it was chosen from, and gets its
 // tiles: those that were measured, where there are some (false: there are none), or others.

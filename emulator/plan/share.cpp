@@ -59,7 +59,9 @@ double work_of(const Plan& plan, const Node& node) {
   const double each = static_cast<double>(shape.m) * static_cast<double>(shape.n) *
                       static_cast<double>(shape.k) * static_cast<double>(shape.batches) *
                       static_cast<double>(products_of(node));
-  if (product_of(plan, node) != Product::tensor) return cycles + each / kMultiplications;
+  const Product product = product_of(plan, node);
+  if (product != Product::tensor && product != Product::small)
+    return cycles + each / kMultiplications;
   const auto bytes_of_element = static_cast<double>(isa::byte_size(node.operand_types[0].dtype));
   return cycles + each * bytes_of_element / (2 * kByTensorCores);
 }

@@ -42,7 +42,11 @@ class Splitter {
   }
   Name cast(const Step& like, Name from, DType to);
   Name padded(const Step& like, Name from);
-  Name constant(DType dtype, double value);
+  Name constant(DType dtype, uint64_t bits);
+  Name integer(int64_t value) { return constant(DType::i64, static_cast<uint64_t>(value)); }
+  Name real(DType dtype, double value) {
+    return constant(dtype, isa::double_to_bits(dtype, value));
+  }
   void cast_to(const Step& like, Name from, DType to, Name result);
   const FlowAttribute& attribute(const Step& step, std::string_view name) const {
     return step.attributes[static_cast<size_t>(isa::info(step.opcode).attribute(name))];
@@ -82,11 +86,8 @@ Name Splitter::fresh(const Step& at, const Type& type) {
   return {Kind::value, static_cast<uint32_t>(flow_.values.size() - 1)};
 }
 
-Name Splitter::constant(DType dtype, double value) {
-  isa::Constant added;
-  added.dtype = dtype;
-  added.bits = isa::double_to_bits(dtype, value);
-  flow_.constants.push_back(added);
+Name Splitter::constant(DType dtype, uint64_t bits) {
+  flow_.constants.push_back({dtype, bits});
   return {Kind::constant, static_cast<uint32_t>(flow_.constants.size() - 1)};
 }
 
@@ -121,9 +122,9 @@ Name Splitter::padded(const Step& like, Name from) {
   const int64_t high = missing(type);
   if (high == 0) return from;
   const int last = type.shape.rank() - 1;
-  std::vector<Name> before(static_cast<size_t>(last) + 1, constant(DType::i64, 0));
+  std::vector<Name> before(static_cast<size_t>(last) + 1, integer(0));
   std::vector<Name> behind = before;
-  behind.back() = constant(DType::i64, static_cast<double>(high));
+  behind.back() = integer(high);
   type.shape[last] += high;
   const Name result = fresh(like, type);
   Step& step = append(like, Opcode::Pad, {from}, result);
@@ -139,11 +140,10 @@ void Splitter::product(Step& step) {
   const Type out = flow_.type_of(module_, step.results[0]);
   const MatrixShape shape =
       matrix_shape(a.shape, b.shape, out.shape, flag(step, "ta"), flag(step, "tb"));
-  const int64_t elements = isa::byte_size(a.dtype) != 2 ? 0
-                                                        : (missing(a) != 0 ? a.elements() : 0) +
-                                                              (missing(b) != 0 ? b.elements() : 0);
-  if (elements != 0 && product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
-      gains_by_padding(device_, a.dtype, shape, elements)) {
+  const bool odd = missing(a) != 0 || missing(b) != 0;
+  if (odd && isa::byte_size(a.dtype) == 2 &&
+      product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
+      gains_by_padding(device_, a.dtype, shape)) {
     const Name left = padded(step, step.operands[0]);
     step.operands[1] = padded(step, step.operands[1]);
     step.operands[0] = left;
@@ -210,7 +210,7 @@ void Splitter::clip_norm(Step& step) {
   const Name most = attribute(step, "max").items[0];
   const Name above = pointwise(step, Opcode::Gt, {norm, most}, flag);
   const Name ratio = pointwise(step, Opcode::Div, {most, norm}, one);
-  const Name factor = pointwise(step, Opcode::Where, {above, ratio, constant(compute, 1.0)}, one);
+  const Name factor = pointwise(step, Opcode::Where, {above, ratio, real(compute, 1.0)}, one);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Type type = flow_.type_of(module_, tensors[i]);
     const Name tensor = cast(step, tensors[i], compute);

@@ -104,6 +104,32 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a product's odd lines are padded by as many elements as they lack") {
+  const isa::Module module = assembled(R"(
+.state @a bf16[1000,1501] = normal(0, 1, key=1)
+.state @b bf16[1501,1000] = normal(0, 1, key=2)
+.output @x bf16[1000,1000]
+.func main() {
+  @x = matmul @a, @b
+}
+)");
+  Device device = *find_device("h200");
+  device.copies_tensors = true;
+  const auto plan = link(module, device, {false, true, true});
+  REQUIRE(plan.ok());
+  const auto pad = std::find_if(plan->nodes.begin(), plan->nodes.end(),
+                                [](const Node& node) { return node.opcode == isa::Opcode::Pad; });
+  REQUIRE(pad != plan->nodes.end());
+  const auto ends = [&](const char* name) {
+    std::vector<int64_t> found;
+    for (const Operand& item : attribute(*pad, name).items)
+      found.push_back(static_integer(*plan, item));
+    return found;
+  };
+  CHECK(ends("low") == std::vector<int64_t>{0, 0});
+  CHECK(ends("high") == std::vector<int64_t>{0, 3});
+}
+
 TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin ones and f64") {
   Device device = *find_device("h200");
   MatrixShape shape;
@@ -116,7 +142,8 @@ TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin
   shape.n = 3001;  // odd lines, which the thin unit brings one by one
   shape.m = 4;
   CHECK(product_of(device, true, isa::DType::f32, shape) == Product::thin);
-  CHECK(product_of(device, true, isa::DType::bf16, shape) == Product::tensor);
+  CHECK(product_of(device, true, isa::DType::bf16, shape) == Product::small);
+  CHECK(product_of(device, false, isa::DType::bf16, shape) == Product::thin);
   device.packs_panels = true;
   shape.m = 256;
   CHECK(product_of(device, true, isa::DType::f32, shape) == Product::ordered);

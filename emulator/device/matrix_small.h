@@ -1,0 +1,294 @@
+// Small products of f16 or bf16 by tensor cores, under fast numerics, whose operands lie at any address. Device only.
+//
+// A few thousand outputs, few columns or few rows: what counts is to have both operands on their way at once, and to
+// meet few instructions. Both come as they lie, in runs of neighbouring elements, as the aligned pieces of 16 bytes
+// around each run (cp.async), so odd lines are copied like others, and a run begins in shared memory as far behind a
+// piece as it does in memory; or all runs as one, where they follow each other. What is behind the last k is 0. Then a warp has 16 rows by 8 columns at a time, whose
+// elements it reads one by one. Where there are fewer such outputs than warps, several warps share their k; the
+// sums are in shared memory, and are added in the order of those warps.
+//
+// All k come at once where they have room, else in parts of `depth`, the next ones while one is multiplied
+// (matrix_small_cut.h).
+#pragma once
+
+#ifdef __CUDA__
+
+#include "emulator/device/matrix_small_cut.h"
+#include "emulator/device/matrix_tensor.h"
+#include "emulator/device/matrix_thin_tail.h"
+
+namespace trek::device {
+
+namespace small {
+
+using tensor::Factors;
+using tensor::opaque;
+
+// One operand of a tile.
+struct Side {
+  const std::byte* data;  // of its first line, at the first k
+  uint32_t pitch;         // of memory, from a run to the next
+  uint32_t lines;
+  uint32_t run;   // of shared memory
+  uint32_t bits;  // lanes that bring a run
+  bool by_line;   // a run is a line's k
+  // A run is all lines at a k, the next one begins where it ends, and so it does in shared memory.
+  TREK_TILE_MEMBER bool is_one_run() const { return bits == kAllLanes; }
+};
+
+// Starts bringing the places [k, k + there) to `panel`, with zeros behind them up to a multiple of kDepth. As many
+// lanes as a run has pieces bring it, or a warp.
+TREK_TILE void bring(const Task& task, const Side& side, uint32_t k, uint32_t there,
+                     uint32_t panel) {
+  const uint32_t whole = rounded_up(there, kDepth);
+  uint32_t runs = side.by_line ? side.lines : whole;
+  uint32_t exist = side.by_line ? side.lines : there;
+  uint32_t bytes = 2 * (side.by_line ? there : side.lines);
+  uint32_t room = side.run;  // that is written of a run
+  if (side.is_one_run()) {
+    bytes = there * side.pitch;
+    room = rounded_up(whole * side.pitch + 14, 16);
+    runs = exist = 1;
+  }
+  const uint32_t apart = kBlockThreads >> side.bits;  // runs
+  const uint32_t lanes = 1 << side.bits;
+  uint32_t run = task.thread() >> side.bits;
+  const uint32_t first = 16 * (task.thread() & (lanes - 1));
+  const std::byte* data =
+      side.data + uint64_t{k} * (side.by_line ? 2 : side.pitch) + uint64_t{run} * side.pitch;
+  uint32_t to = panel + run * side.run;
+  TREK_ROLLED
+  for (; run < runs; run += apart) {
+    const uint32_t before = bytes_before(data);
+    const std::byte* from = data - before;
+    const uint32_t end = run < exist ? before + bytes : 0;
+    TREK_ROLLED
+    for (uint32_t at = first; at < room; at += 16 * lanes) {
+      const uint32_t copied = at < end ? least(end - at, 16) : 0;
+      tensor::copy_16(to + at, copied == 0 ? side.data - bytes_before(side.data) : from + at,
+                      copied);
+    }
+    data += uint64_t{apart} * side.pitch;
+    to += apart * side.run;
+  }
+}
+
+// A side's part that is in shared memory: where each run begins there. Parts begin at multiples of 16 k, so a run
+// lies behind a piece as the first part's does.
+struct Panel {
+  uint32_t at;
+  uint32_t run;
+  uint32_t before;  // of the first run
+  uint32_t apart;   // of the runs
+  TREK_TILE_MEMBER uint32_t begin(uint32_t number) const {
+    return at + number * run + ((before + number * apart) & 15);
+  }
+};
+TREK_TILE Panel panel_of(const Side& side, uint32_t at) {
+  return {at, side.run, bytes_before(side.data), side.is_one_run() ? 0 : side.pitch & 15};
+}
+
+TREK_TILE uint32_t load_pair(uint32_t first, uint32_t second) {
+  uint16_t low;
+  uint16_t high;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(low) : "r"(first) : "memory");
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(high) : "r"(second) : "memory");
+  return low | uint32_t{high} << 16;
+}
+
+// Of a panel the elements of kLines lines, eight apart, that this lane gives to a product at `k`, which are at two
+// and two places of k: pair[2 * half + line].
+template <bool kByLine, uint32_t kLines>
+TREK_TILE void load(const Panel& panel, const uint32_t (&line)[kLines], uint32_t k,
+                    uint32_t (&pair)[2 * kLines]) {
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint32_t at = k + 8 * half;
+    const uint32_t first = kByLine ? 2 * at : panel.begin(at);
+    const uint32_t second = kByLine ? first + 2 : panel.begin(at + 1);
+#pragma unroll
+    for (uint32_t i = 0; i < kLines; ++i)
+      pair[kLines * half + i] = load_pair(line[i] + first, line[i] + second);
+  }
+}
+// Where a line begins: its run, or its place in every run.
+template <bool kByLine>
+TREK_TILE uint32_t line_at(const Panel& panel, uint32_t line) {
+  return kByLine ? panel.begin(line) : 2 * line;
+}
+
+// The warps of a tile: its outputs, 16 by 8 at a time, and how many warps share the k of the same ones.
+struct Warps {
+  uint32_t across;  // blocks of outputs
+  uint32_t blocks;
+  uint32_t ways;
+};
+
+// Adds the products of a part's k to the sums, [way][row][column].
+template <bool kAByLine, bool kBByLine>
+TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right,
+                             const Warps& warps, bool is_bf16, bool is_first, uint32_t depth,
+                             uint32_t slot, uint32_t right_at) {
+  const Panel a_panel = panel_of(left, slot);
+  const Panel b_panel = panel_of(right, slot + right_at);
+  const uint32_t warp = opaque(task.thread()) / 32;
+  const uint32_t lane = opaque(task.thread()) % 32;
+  const uint32_t way = warp % warps.ways;
+  float* sums = task.shared<float>(shared_at::kValues) + way * left.lines * right.lines;
+  TREK_ROLLED
+  for (uint32_t block = warp / warps.ways; block < warps.blocks; block += kWarps / warps.ways) {
+    const uint32_t down = block / warps.across;
+    const uint32_t row = down * kRows + lane / 4;
+    const uint32_t column = (block - down * warps.across) * kColumns;
+    const uint32_t mine = column + 2 * (lane % 4);
+    // A line that there is not is the last again.
+    const uint32_t of_a[2] = {line_at<kAByLine>(a_panel, least(row, left.lines - 1)),
+                              line_at<kAByLine>(a_panel, least(row + 8, left.lines - 1))};
+    const uint32_t of_b[1] = {
+        line_at<kBByLine>(b_panel, least(column + lane / 4, right.lines - 1))};
+    float sum[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t r = row + i / 2 * 8;
+      const uint32_t c = mine + i % 2;
+      const bool exists = !is_first && r < left.lines && c < right.lines;
+      sum[i] = exists ? sums[r * right.lines + c] : 0.0f;
+    }
+    TREK_ROLLED
+    for (uint32_t k = way * kDepth; k < depth; k += warps.ways * kDepth) {
+      uint32_t a[4];
+      uint32_t b[2];
+      load<kAByLine, 2>(a_panel, of_a, k + 2 * (lane % 4), a);
+      load<kBByLine, 1>(b_panel, of_b, k + 2 * (lane % 4), b);
+      if (is_bf16)
+        tensor::multiply<Factors::bf16>(sum, a, b[0], b[1]);
+      else
+        tensor::multiply<Factors::f16>(sum, a, b[0], b[1]);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t r = row + i / 2 * 8;
+      const uint32_t c = mine + i % 2;
+      if (r < left.lines && c < right.lines) sums[r * right.lines + c] = sum[i];
+    }
+  }
+}
+
+// The sums of an output's warps to the result, or where the tail is not one for registers to those of the first warp.
+TREK_TILE void finish(const Task& task, const tensor::Tile& tile, uint32_t rows, uint32_t columns,
+                      uint32_t ways) {
+  const Node& node = task.node();
+  const Matrix& of = node.matrix;
+  const Operand& to = node.result(0);
+  const bool in_registers = of.tail_steps != Matrix::kNoTail;
+  float* sums = task.shared<float>(shared_at::kValues);
+  const uint32_t outputs = rows * columns;
+  TREK_ROLLED
+  for (uint32_t i = task.thread(); i < outputs; i += kBlockThreads) {
+    float value = thin::sum_of_blocks(sums + i, ways, outputs);
+    if (!in_registers) {
+      sums[i] = value;
+      continue;
+    }
+    const uint32_t row = i / columns;
+    const int64_t column = tile.first_column + (i - row * columns);
+    const int64_t element = (tile.batch * of.m + tile.first_row + row) * of.n + column;
+    each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+      const TailStep step = of.tail[s];
+      float beside = 0;
+      if (step.second == TailStep::scalar) {
+        beside = as_float(task.scalar(step.index));
+      } else if (step.reads_operand()) {
+        const Operand& from = node.operand(step.index);
+        beside = as_float(load32(task.memory(from), static_cast<DType>(from.dtype),
+                                 step.second == TailStep::row ? column : element));
+      }
+      value = thin::apply_tail_step(step, value, beside);
+    });
+    store32(task.memory(to), static_cast<DType>(to.dtype), element, bits_of(value));
+  }
+}
+
+}  // namespace small
+
+// The tile of number `number` of a node whose product is `small`.
+TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
+  using namespace small;  // NOLINT(google-build-using-namespace)
+  const Node& node = task.node();
+  const Matrix& of = node.matrix;
+  const Small& cut = of.small;
+  const tensor::Tile tile = tensor::tile_of(of, number);
+  const auto rows = static_cast<uint32_t>(tile.end_row - tile.first_row);
+  const auto columns = static_cast<uint32_t>(tile.end_column - tile.first_column);
+  const bool a_by_line = of.a_k == 1;
+  const bool b_by_line = of.b_k == 1;
+  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
+    return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
+  };
+  const Side left = {task.memory(node.operand(0)) +
+                         2 * (matrix(of.a_batch) * of.a_matrix + tile.first_row * of.a_row),
+                     static_cast<uint32_t>(2 * (a_by_line ? of.a_row : of.a_k)),
+                     rows,
+                     cut.left_run,
+                     cut.left_bits,
+                     a_by_line};
+  const Side right = {task.memory(node.operand(1)) +
+                          2 * (matrix(of.b_batch) * of.b_matrix + tile.first_column * of.b_column),
+                      static_cast<uint32_t>(2 * (b_by_line ? of.b_column : of.b_k)),
+                      columns,
+                      cut.right_run,
+                      cut.right_bits,
+                      b_by_line};
+  Warps warps;
+  warps.across = (columns + kColumns - 1) / kColumns;
+  warps.blocks = (rows + kRows - 1) / kRows * warps.across;
+  warps.ways = ways_of(warps.blocks);
+  const bool is_bf16 = static_cast<DType>(node.operand(0).dtype) == DType::bf16;
+  const auto k_end = static_cast<uint32_t>(of.k);
+  const uint32_t ring = shared_address(task.shared<std::byte>(cut.ring));
+  const auto there = [&](uint32_t part)
+                         TREK_TILE_LAMBDA { return least(k_end - part * cut.depth, cut.depth); };
+  const auto ask = [&](uint32_t part) TREK_TILE_LAMBDA {
+    if (part < cut.parts) {
+      const uint32_t slot = ring + (part & (cut.slots - 1U)) * cut.slot;
+      bring(task, left, part * cut.depth, there(part), slot);
+      bring(task, right, part * cut.depth, there(part), slot + cut.right);
+    }
+    commit_copies();
+  };
+  const uint32_t ahead = cut.slots - 1;
+  TREK_ROLLED
+  for (uint32_t turn = 0; turn < cut.parts + ahead; ++turn) {
+    if (turn >= ahead) {
+      wait_for_copies(ahead - 1);
+      task.sync();  // everybody's copies are there, and the slot before has been read
+    }
+    ask(turn);
+    if (turn < ahead) continue;
+    const uint32_t part = turn - ahead;
+    const uint32_t slot = ring + (part & (cut.slots - 1U)) * cut.slot;
+    const uint32_t depth = rounded_up(there(part), kDepth);
+    const auto multiply = [&]<bool kAByLine, bool kBByLine>() TREK_TILE_LAMBDA {
+      multiply_part<kAByLine, kBByLine>(task, left, right, warps, is_bf16, part == 0, depth, slot,
+                                        cut.right);
+    };
+    if (a_by_line && b_by_line)
+      multiply.template operator()<true, true>();
+    else if (a_by_line)
+      multiply.template operator()<true, false>();
+    else if (b_by_line)
+      multiply.template operator()<false, true>();
+    else
+      multiply.template operator()<false, false>();
+  }
+  wait_for_copies(0);
+  task.sync();
+  finish(task, tile, rows, columns, warps.ways);
+  if (of.tail_steps != Matrix::kNoTail) return;
+  task.sync();
+  tensor::deliver_staged(task, tile.batch, tile.first_row, tile.first_column, rows, columns);
+}
+
+}  // namespace trek::device
+
+#endif  // __CUDA__
