@@ -16,7 +16,7 @@ namespace trek::device::rows {
 // All elements of a row joined, for all lanes that have it. `at` are numbers of shared memory, one for each warp; they
 // may be written again after another sync of the team. One in between.
 template <class Join>
-TREK_UNIT float reduce(const Task& task, const Tile& tile, const Part& of, uint32_t at, Join join) {
+TREK_TILE float reduce(const Task& task, const Tile& tile, const Part& of, uint32_t at, Join join) {
   float value = tile.x[0];
 #pragma unroll
   for (uint32_t i = 1; i < kOfTile; ++i)
@@ -44,7 +44,7 @@ inline constexpr uint32_t kExponentials = kGreatest + 4 * kTeam;
 static_assert(kExponentials + 4 * kTeam <= kSharedBytes);
 
 // Whether no element of a warp's tile is further below `most` than kNear. Not where there is a NaN or an infinity.
-TREK_UNIT bool is_near(const Tile& x, const Part& of, float most) {
+TREK_TILE bool is_near(const Tile& x, const Part& of, float most) {
   float least = most;
 #pragma unroll
   for (uint32_t i = 0; i < kOfTile; ++i)
@@ -56,13 +56,13 @@ TREK_UNIT bool is_near(const Tile& x, const Part& of, float most) {
 // f(row, from, whole, e), for all lanes of a warp together: `from` is where the tile begins in memory, e are its
 // e^(x - maximum).
 template <class Look, class F>
-TREK_UNIT void each_long_row(const Task& task, const Part& of, int64_t first, int64_t end,
+TREK_TILE void each_long_row(const Task& task, const Part& of, int64_t first, int64_t end,
                              Look look, F f) {
   if (!of.has_row()) return;
   const Operand& operand = task.node().operand(0);
-  const TileRing ring(task, of, operand, kRing, 0, kPlaces);
+  const TileRing ring(task, of, operand, DType::f32, kRing, 0, kPlaces);
   const float* memory = memory_of(task, operand) + of.first;
-  const auto ask = [&](int64_t row, uint32_t turn) {
+  const auto ask = [&](int64_t row, uint32_t turn) TREK_TILE_LAMBDA {
     if (row < end) ring.ask(task, row, turn);
     commit_copies();
   };
@@ -103,8 +103,8 @@ TREK_UNIT_CALL void long_softmax(Task task, int64_t first, int64_t end) {
   const auto type = static_cast<DType>(node.result(0).dtype);  // f32, or what f32 is rounded to
   const bool log = static_cast<Opcode>(node.opcode) == Opcode::LogSoftmax;
   each_long_row(
-      task, of, first, end, [](int64_t, const TileRing&, uint32_t) {},
-      [&](int64_t row, const float* from, const Whole& whole, const Tile& e) {
+      task, of, first, end, [](int64_t, const TileRing&, uint32_t) TREK_TILE_LAMBDA {},
+      [&](int64_t row, const float* from, const Whole& whole, const Tile& e) TREK_TILE_LAMBDA {
         const int64_t begin = row * of.n + of.first + of.lane;
         if (!log && whole.near && Divisor::is_good(whole.sum)) {
           const Divisor by(whole.sum);
@@ -142,7 +142,7 @@ TREK_UNIT_CALL void long_cross_entropy(Task task, int64_t first, int64_t end, fl
   const float factor = mean ? by_rows.reciprocal() : 1.0f;
   const bool multiplies = !mean || Divisor::is_power(rows);
   // The next row's class is asked for a row ahead. Where a row's own class lies in the tile, and its element.
-  const auto class_of = [&](int64_t row) {
+  const auto class_of = [&](int64_t row) TREK_TILE_LAMBDA {
     return row < end ? static_cast<int64_t>(operand_of(task, 1, row)) : 0;
   };
   int64_t next = class_of(first + of.row);
@@ -150,19 +150,19 @@ TREK_UNIT_CALL void long_cross_entropy(Task task, int64_t first, int64_t end, fl
   float x = 0;
   each_long_row(
       task, of, first, end,
-      [&](int64_t row, const TileRing& ring, uint32_t turn) {
+      [&](int64_t row, const TileRing& ring, uint32_t turn) TREK_TILE_LAMBDA {
         const bool exists = next >= 0 && next < of.n;
         if (!exists) task.fail(row);
         own = exists ? static_cast<uint32_t>(next) - of.first : ~0u;
         next = class_of(row + of.rows);
         if (own < of.length) x = ring.one(task, turn, own);
       },
-      [&](int64_t row, const float* from, const Whole& whole, const Tile& e) {
+      [&](int64_t row, const float* from, const Whole& whole, const Tile& e) TREK_TILE_LAMBDA {
         const bool has_own = own < of.length && own % 32 == of.lane;
         if (has_own) losses[row] = semantics::log(whole.sum) - (x - whole.most);
         if (!gradient) return;
         float* begin = to + row * of.n + of.first + of.lane;
-        const auto share_of = [&](float logit) {
+        const auto share_of = [&](float logit) TREK_TILE_LAMBDA {
           return semantics::exp_negative(logit - whole.most) / whole.sum;
         };
         if (whole.near && Divisor::is_good(whole.sum) && (multiplies || Divisor::is_good(rows))) {

@@ -160,6 +160,7 @@ TREK_UNIT void run_stream(const Task& task, uint32_t which, int64_t first, uint3
     for (uint32_t e = 0; e < kFour; ++e)
       store64(to, static_cast<DType>(result.dtype), element + e, bits.e[e]);
   };
+  const int64_t begin = said_multiple(first);
   const uint32_t turns = count / stream.turn_elements();
   for (uint32_t turn = 0; turn < kTurns; ++turn) stream.ask(turn);
   uint32_t turn = 0;
@@ -172,7 +173,7 @@ TREK_UNIT void run_stream(const Task& task, uint32_t which, int64_t first, uint3
       if (a < stream.fours()) fours[a] = stream.take(turn, a);
     stream.ask(turn + kTurns);
     // Nothing is stored before all is loaded: what lies in between would be loaded again.
-    const int64_t element = said_multiple(first + stream.position(turn));
+    const int64_t element = begin + stream.position(turn);
     FourBits bits[kMostFours];
     TREK_UNROLLED
     for (uint32_t a = 0; a < kMostFours; ++a)
@@ -184,7 +185,7 @@ TREK_UNIT void run_stream(const Task& task, uint32_t which, int64_t first, uint3
   wait_for_copies(0);
   TREK_ROLLED
   for (uint32_t a = 0; a < stream.fours() && stream.has(turn, a); ++a) {
-    const int64_t element = said_multiple(first + stream.position(turn) + a * stream.stride());
+    const int64_t element = begin + stream.position(turn) + a * stream.stride();
     store(element, make(element, stream.take(turn, a)));
   }
 }

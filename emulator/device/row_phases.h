@@ -248,7 +248,8 @@ TREK_TILE void run_rows(const Task& task, int64_t first, int64_t end) {
   // Of one operand two rows are on their way, of two the next row.
   const uint32_t ahead = of.brought == 1 ? rows::kPlaces : 1;
   const auto ring_of = [&](uint32_t h) TREK_TILE_LAMBDA {
-    return rows::TileRing(task, part, node.operand(of.operand[h]), kRing, h, ahead);
+    const Operand& operand = node.operand(of.operand[h]);
+    return rows::TileRing(task, part, operand, static_cast<DType>(operand.dtype), kRing, h, ahead);
   };
   const auto ask = [&](int64_t number, uint32_t turn) TREK_TILE_LAMBDA {
     TREK_UNROLLED

@@ -70,11 +70,12 @@ TREK_UNIT bool can_be_copied(const Operand& from, uint32_t n) {
 // What a warp has of one operand: `rows` tiles on their way at most, in its places from number `place` on.
 class TileRing {
  public:
-  TREK_ON_DEVICE TileRing(const Task& task, const Part& part, const Operand& from, uint32_t at,
-                          uint32_t place, uint32_t rows)
+  // `type` is the operand's.
+  TREK_ON_DEVICE TileRing(const Task& task, const Part& part, const Operand& from, DType type,
+                          uint32_t at, uint32_t place, uint32_t rows)
       : part_(part),
         memory_(task.memory(from)),
-        type_(static_cast<DType>(from.dtype)),
+        type_(type),
         at_(at + (part.warp * kPlaces + place) * kPlaceBytes),
         rows_(rows),
         in_pieces_(lies_in_pieces(from, part.n)) {}

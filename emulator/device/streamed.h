@@ -48,18 +48,14 @@ class Stream {
 
   // Asks for a turn, or what there is of it.
   TREK_TILE_MEMBER void ask(uint32_t turn) const {
-    each_copied([&](uint32_t l, uint32_t place) TREK_TILE_LAMBDA {
-      const uint32_t size = size_of(type_of(l));
-      const std::byte* from = memory_[l] + (first_ + position(turn)) * size;
+    if (has(turn, fours_ - 1)) {
       TREK_UNROLLED
-      for (uint32_t a = 0; a < kMostFours; ++a) {
-        if (a >= fours_ || !has(turn, a)) continue;
-        const uint32_t to = shared_address(task_.shared<std::byte>(at(turn, a, place)));
-        if (size == 4) copy_ahead<16>(to, from + a * stride() * size);
-        if (size == 2) copy_ahead<8>(to, from + a * stride() * size);
-        if (size == 1) copy_ahead<4>(to, from + a * stride() * size);
-      }
-    });
+      for (uint32_t a = 0; a < kMostFours; ++a)
+        if (a < fours_) ask_four(turn, a);
+    } else {
+      TREK_ROLLED
+      for (uint32_t a = 0; a < fours_ && has(turn, a); ++a) ask_four(turn, a);
+    }
     commit_copies();
   }
   // Four a of a turn that has arrived.
@@ -76,6 +72,16 @@ class Stream {
   }
 
  private:
+  TREK_TILE_MEMBER void ask_four(uint32_t turn, uint32_t a) const {
+    each_copied([&](uint32_t l, uint32_t place) TREK_TILE_LAMBDA {
+      const uint32_t size = size_of(type_of(l));
+      const std::byte* from = memory_[l] + (first_ + position(turn) + a * stride()) * size;
+      const uint32_t to = shared_address(task_.shared<std::byte>(at(turn, a, place)));
+      if (size == 4) copy_ahead<16>(to, from);
+      if (size == 2) copy_ahead<8>(to, from);
+      if (size == 1) copy_ahead<4>(to, from);
+    });
+  }
   TREK_ON_DEVICE bool fits(uint32_t fours) const {
     return kTurns * fours * copied_ * pitch() <= kSharedBytes - shared_at::kSlots;
   }

@@ -221,8 +221,9 @@ void Accesses::relate(const Access& later, const Access& earlier, bool whole,
     if (!tasks.empty()) {
       std::sort(tasks.begin(), tasks.end());
       tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
-      last = *found = last != kNone && is_same(last, tasks) ? last : intern(earlier.node, tasks);
-      if (last >= kSingle || std::exchange(used_[last], relation_) != relation_)
+      *found = last != kNone && is_same(last, tasks) ? last : intern(earlier.node, tasks);
+      const bool is_new = *found != std::exchange(last, *found);
+      if (is_new && (last >= kSingle || std::exchange(used_[last], relation_) != relation_))
         members += tasks.size();
     }
     if (*found != kNone) out.push_back({piece.task, *found});

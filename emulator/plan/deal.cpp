@@ -7,6 +7,12 @@
 namespace trek::plan {
 namespace {
 
+// Whether a node joins what tiles of a long reduction gave, which stand for no instruction (long_reduction.h).
+bool is_end(const Node& tiles, const Node& node) {
+  return node.unit == Unit::reduce && node.tasks == 1 && tiles.unit == Unit::reduce &&
+         tiles.weight == 0;
+}
+
 class Dealer {
  public:
   explicit Dealer(Plan& plan)
@@ -31,7 +37,8 @@ class Dealer {
 };
 
 // The last of the nodes whose results a node reads, or puts something into, that has as many tasks, or kNone; also for
-// one of several that share the k of a product, which are to stand beside each other.
+// one of several that share the k of a product, which are to stand beside each other. What a long reduction ends with
+// stands where one of its tiles does.
 uint32_t Dealer::leader(uint32_t index) const {
   uint32_t found = kNone;
   if (plan_.nodes[index].depth.count != 0) return found;
@@ -39,7 +46,8 @@ uint32_t Dealer::leader(uint32_t index) const {
     const uint32_t writer = writer_[box.buffer];
     if ((box.write && !box.partial) || writer == kNone) continue;
     const Node& from = plan_.nodes[writer];
-    if (from.unit == Unit::control || from.tasks != plan_.nodes[index].tasks) continue;
+    if (from.unit == Unit::control) continue;
+    if (from.tasks != plan_.nodes[index].tasks && !is_end(from, plan_.nodes[index])) continue;
     if (found == kNone || writer > found) found = writer;
   }
   return found;
@@ -59,6 +67,8 @@ void Dealer::deal(uint32_t index) {
     first_[index] = first_[leads];
   else if (!everywhere || node.depth.count != 0)
     first_[index] = std::exchange(next_, (next_ + node.tasks) % places);
+  else if (node.tasks % places != 0)  // the places behind it have a tile less than the others
+    next_ = node.tasks % places % (processors_ - 1);
   // Places are processors 1, 2, ... and then the control processor, where each has a tile.
   for (uint32_t i = 0; i < node.tasks; ++i)
     tasks[i].processor = ((first_[index] + i) % places + 1) % processors_;

@@ -12,6 +12,8 @@ using isa::Type;
 
 namespace {
 
+constexpr int64_t kTilesAtOnce = 8;  // of the reduction order, which the warps of a processor join
+
 // A range of lines of a tensor [outer, n, inner]: whole outer indices, or a part of one.
 Box line_box(const Lines& lines, int64_t n, int64_t first, int64_t count) {
   const int64_t outer = first / lines.inner;
@@ -52,7 +54,11 @@ void Tiler::lines(Node& node) {
   if (lines.n == 0) return whole(node);
   const int64_t of_batch = lines.inner == 1 ? piece(node, main.elements()) : 0;
   const int64_t size = of_batch % lines.n == 0 && of_batch != 0 ? of_batch : chunk(main.elements());
-  const int64_t share = share_of_lines(lines.lines, lines.n, size, 1);
+  int64_t share = share_of_lines(lines.lines, lines.n, size, 1);
+  // Tiles of a long reduction, half of an instruction, which a unit reads as they lie: a warp has one, so a processor takes
+  // several in the time of one, and fewer tasks are waited for.
+  if (node.weight == 0 && node.prologue.empty() && lines.inner == 1)
+    share = std::max(share, kTilesAtOnce * plan_.device.chunk / lines.n);
   if (!lines.adjacent) return scattered_lines(node, lines, share);
   const int64_t wanted = std::max(share, std::min(lines.inner, kColumns));
   each_tile(lines, wanted, [&](int64_t first, int64_t count) {

@@ -82,10 +82,11 @@ TREK_FN NormalTail<T> normal_tail(T x) {
   const Pair<T> exponent = two_product(T(-0.5) * x, x);
   const ExpParts<T> e = exp_parts_within(exponent.hi, exponent.lo);
   const Pair<T> density = exp_pair(e);
-  const Pair<T> root_half = {constant<T>(0x1.6a09e6p-1f, 0x1.6a09e667f3bcdp-1),
-                             constant<T>(0x1.9fcef4p-27f, -0x1.bdd3413b26456p-55)};
+  const T unit = constant<T>(0.25f, 1.0);
+  const Pair<T> root_half = {constant<T>(0x1.6a09e6p-1f, 0x1.6a09e667f3bcdp-1) * unit,
+                             constant<T>(0x1.9fcef4p-27f, -0x1.bdd3413b26456p-55) * unit};
   const Pair<T> z = multiply(x, root_half);
-  return {e.k, multiply(density, scaled_erfc(z, T(0.5))), density};
+  return {e.k, multiply(density, scaled_erfc(z, unit, T(0.5))), density};
 }
 
 // x Phi(x), Phi the normal distribution function: x tail below 0, x - x tail above; x for a zero.
@@ -95,9 +96,12 @@ TREK_FN T gelu(T x) {
   const T magnitude = at_most(abs(x), normal_most<T>());
   const NormalTail<T> n = normal_tail(magnitude);
   const bool negative = is_negative(x);
-  const T product = fma(magnitude, n.tail.hi, magnitude * n.tail.lo);
-  const T scaled = scale_down(negative ? product : n.tail.hi + n.tail.lo, n.k);
-  return negative ? -scaled : fma(-magnitude, scaled, x);
+  // |x| tail or tail, by powers of two that keep small numbers from underflow until the last product rounds once.
+  constexpr IntOf<T> kAhead = 3 * (Format<T>::kBias + 1) / 4;
+  const T power = power_of_two<T>(n.k + kAhead);
+  const T factor = negative ? magnitude * power : power;
+  const T below = fma(factor, n.tail.hi, factor * n.tail.lo) * -power_of_two<T>(-kAhead);
+  return negative ? below : fma(magnitude, below, x);
 }
 
 // x clamped to where gelu_tanh and its gradient have reached their limits.

@@ -11,15 +11,18 @@
 namespace trek::semantics {
 
 // by e^(z^2) erfc z for z = hi + lo in [0, 11.4] (f32), [0, 28] (f64); the pair leaves out only the
-// rounding of the polynomial. `by` is a power of two.
+// rounding of the polynomial. `by` is a power of two, and so is `unit`, in which z is given: a quarter of an f32 makes
+// 2K one, by which nothing is multiplied.
 template <Float T>
-TREK_FN Pair<T> scaled_erfc(Pair<T> z, T by) {
-  const T center = constant<T>(2.0f, 3.0);
+TREK_FN Pair<T> scaled_erfc(Pair<T> z, T unit, T by) {
+  const T center = constant<T>(2.0f, 3.0) * unit;
+  const T twice = T(2) * constant<T>(2.0f, 3.0) * unit;
+  by = by * unit;
   const Pair<T> d = fast_two_sum(center, z.hi);
   const T inverse = semantics::inverse(d.hi);
   // 1 / (z + K) = inverse (1 + rest)
   const T rest = fma(-inverse, d.lo + z.lo, fma(-inverse, d.hi, T(1)));
-  const T t = fma(T(-2) * center * inverse, rest, fma(T(-2) * center, inverse, T(1)));
+  const T t = fma(-twice * inverse, rest, fma(-twice, inverse, T(1)));
   T p;
   if constexpr (sizeof(T) == 4) {
     p = horner(t, by * 0x1.058672p+0f, -by * 0x1.5fd38ep-1f, by * 0x1.1e2dc6p-2f,
@@ -63,7 +66,7 @@ TREK_FN T erf(T x) {
   const T z = at_most(magnitude, most);
   const Pair<T> z2 = two_product(z, z);
   const ExpParts<T> e = exp_parts_within(-z2.hi, -z2.lo);
-  const Pair<T> tail = multiply(exp_pair(e), scaled_erfc(Pair<T>{z, T(0)}, T(1)));
+  const Pair<T> tail = multiply(exp_pair(e), scaled_erfc(Pair<T>{z, T(0)}, T(1), T(1)));
   const T far = T(1) - scale(tail.hi + tail.lo, e.k);
   return copy_sign(magnitude < T(0.875) ? near : far, x);
 }

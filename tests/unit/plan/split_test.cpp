@@ -63,6 +63,38 @@ TEST_CASE("a long reduction is cut at the rule's tiles, whatever stands before a
         }
 }
 
+TEST_CASE("rows of a loss begin a trip while the sums of the rows behind them are still made") {
+  const Device* device = find_device("h200");
+  REQUIRE(device != nullptr);
+  const Plan plan = linked(assembled(".state @x f32[16384,4096]\n.state @t i64[16384]\n"
+                                     ".state @l f32[]\n.state @d f32[16384,4096]\n"
+                                     ".func main() {\nloop $i = 0 until 9 {\n"
+                                     "@l, @d = cross_entropy.with_grad @x, @t, mean\n}\n}\n"),
+                           *device);
+  REQUIRE(errors_of(plan) == "");
+  const Node& rows = *std::find_if(plan.nodes.begin(), plan.nodes.end(), [](const Node& node) {
+    return node.opcode == isa::Opcode::CrossEntropyWithGrad;
+  });
+  const Node& sums = *(&rows + 1);
+  const Node& end = *(&sums + 1);
+  REQUIRE(sums.tasks == 2);
+  REQUIRE(end.tasks == 1);
+  // Whoever makes sums has a tile of rows less than the others.
+  const auto tiles_of = [&](uint32_t processor) {
+    uint32_t tiles = 0;
+    for (uint32_t t = rows.first_task; t < rows.first_task + rows.tasks; ++t)
+      tiles += plan.tasks[t].processor == processor ? 1 : 0;
+    return tiles;
+  };
+  for (uint32_t t = sums.first_task; t <= end.first_task; ++t)
+    CHECK(tiles_of(plan.tasks[t].processor) == 1);
+  // The first rows wait for the sum of the first half alone, which is made in the middle of a trip.
+  const Task& first = plan.tasks[rows.first_task];
+  REQUIRE(first.waits == 1);
+  CHECK(plan.waits[first.first_wait].delta == 1);
+  CHECK(plan.waits[first.first_wait].count == 1);
+}
+
 TEST_CASE(
     "a product of several segments is shared out, whatever its form and what stands behind it") {
   struct Case {
