@@ -13,6 +13,7 @@
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
+#include "emulator/device/quick_move.h"
 #include "emulator/device/random.h"
 #include "emulator/device/reduce.h"
 #include "emulator/device/row_phases.h"
@@ -22,7 +23,6 @@
 #include "emulator/device/matrix_panels.h"
 #else
 #include "emulator/device/quick.h"
-#include "emulator/device/quick_move.h"
 #include "emulator/device/quick_rows.h"
 #endif
 
@@ -55,6 +55,13 @@ TREK_TILE void describe_fault(Task task);
 
 // Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
 TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+  if (static_cast<Quick>(task.node().quick) == Quick::move)
+    return run_quick_move(
+        task, task.node(), first, count,
+        [&](const Operand& operand) { return task.memory(operand); },
+        [](uint32_t turn) { return turn == 0; });
+#endif
   switch (static_cast<Kind>(task.node().kind)) {
     case Kind::move:
       return move(task, first, count);
@@ -308,6 +315,8 @@ TREK_TILE void execute(const Node& node, const Context& context, std::byte* shar
   if (is_copied(node)) return multiply_copied(task, first);
 #endif
   dispatch_detail::run_unit(task, first, count);
+  // The frame has the threads meet, once more where a fault is looked at.
+  if (!may_trap(node)) return;
   task.sync();
   if (!is_fault(*fault)) return;
   if (task.thread() == 0) dispatch_detail::describe_fault(task);
@@ -339,20 +348,21 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
       begin_task(task, block, node, environment, nullptr);
     return true;
   });
-  task.sync();
 }
 
-template <Quick kQuick>
+template <Quick kQuick, class Turns>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
-                             const Environment& environment) {
-  if constexpr (kQuick == Quick::move) run_quick_move(block, node, first, count, environment.arena);
+                             const Environment& environment, Turns turns) {
+  if constexpr (kQuick == Quick::move)
+    run_quick_move(
+        Task(block), node, first, count,
+        [&](const Operand& operand) { return environment.arena + operand.offset; }, turns);
 #ifdef __CUDA__
   else if constexpr (kQuick == Quick::rows)
     run_quick_rows(block, node, first, count, environment.arena);
 #endif
   else
-    run_quick<kQuick == Quick::calls>(block, node, first, count, environment.arena);
-  block.sync();
+    run_quick<kQuick == Quick::calls>(block, node, first, count, environment.arena, turns);
 }
 #endif
 

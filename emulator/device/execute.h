@@ -37,15 +37,18 @@ TREK_UNIT void bring_copied();
 #endif
 
 // execute() of a tile of a thin product, which cannot trap, from before its inputs are there: `ready()`, which all
-// threads call, waits for them and says whether the task is to be executed after all.
+// threads call, waits for them and says whether the task is to be executed after all. The sync at the end is the caller's.
 template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Ready ready);
 
-// execute() of a task of a node that is quick in this way, which cannot trap. On a host Quick::rows is execute()'s.
-template <Quick kQuick>
+// execute() of a task of a node that is quick in this way, which cannot trap, from before its inputs are there, and
+// perhaps again and again: `turns(turn)`, which all threads call, waits for them and says whether the task is to be
+// executed for the turn of that number, after the last of which `turns` says no. The sync at the end is the caller's.
+// Quick::rows has its inputs and is executed once, without `turns`; on a host it is execute()'s.
+template <Quick kQuick, class Turns>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
-                             const Environment& environment);
+                             const Environment& environment, Turns turns);
 
 }  // namespace trek::device
 

@@ -548,6 +548,25 @@ TREK_ON_DEVICE inline bool is_thin(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix &&
          static_cast<Product>(node.matrix.product) == Product::thin;
 }
+// Whether a thin product's unit waits for the task's inputs, behind having asked for weights: unless a scalar is in
+// memory, which is read before the unit is entered and which another task may still write.
+TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
+  for (uint32_t i = 0; i < node.scalars; ++i)
+    if (node.scalar(i).kind == Scalar::memory) return false;
+  return is_thin(node);
+}
+// Whether code that is made for a node executes a task several times, if it is told to: what is over in a moment, and
+// what is the same in every turn is little.
+TREK_ON_DEVICE inline bool is_repeated(const Node& node) {
+  const auto quick = static_cast<Quick>(node.quick);
+  return (quick == Quick::simple || quick == Quick::calls || quick == Quick::move) &&
+         node.result(0).elements < kStreamed;
+}
+// Whether a task of a node may trap, as far as its kind says.
+TREK_ON_DEVICE inline bool may_trap(const Node& node) {
+  return static_cast<Quick>(node.quick) == Quick::no && !is_thin(node) &&
+         static_cast<Kind>(node.kind) != Kind::phases;
+}
 // Whether a node is a product that makes the rows of its left operand itself.
 TREK_ON_DEVICE inline bool makes_left(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix && node.phases_at != 0;

@@ -35,6 +35,12 @@ TREK_UNIT Surroundings surroundings(const Node& node, std::byte* arena) {
   return {&node, &node.operand(0), &node.scalar(0), arena};
 }
 
+// A task may be executed several times, one after the other: `turns(turn)` says whether it is for the turn of that number,
+// for which all threads call it, and waits until it may be. What is the same in every turn is read before.
+struct OneTurn {
+  TREK_ON_DEVICE bool operator()(uint32_t turn) const { return turn == 0; }
+};
+
 // Four elements from `element` on, or that element four times.
 TREK_UNIT Four load(const Surroundings& around, const Operand& from, int64_t element, bool four) {
   const auto type = static_cast<DType>(from.dtype);
@@ -56,9 +62,8 @@ TREK_UNIT void store(std::byte* at, DType type, const Four& values, bool four) {
 
 // The same to a slot of this thread's, where it is once copies have been waited for. What is copied as it lies takes no
 // register, so all that a program reads is on its way at once.
-TREK_UNIT void bring(const Task& task, const Surroundings& around, Load next, int64_t element,
-                     bool four) {
-  const Operand from = around.operands[next.operand];
+TREK_UNIT void bring(const Task& task, const Surroundings& around, const Operand& from, Load next,
+                     int64_t element, bool four) {
   const auto type = static_cast<DType>(from.dtype);
   const uint32_t slot = program_detail::slot_at(task, next.slot);
   if (size_of(type) != 4) return program_detail::put(task, slot, load(around, from, element, four));
@@ -127,9 +132,10 @@ TREK_UNIT Four sum_in_line(const Node& node, const Program& program, const std::
 // Calls give(element, values, four) for the elements [first, first + count) of the node's index space with what a program
 // makes of them: of four elements from `element` on, or of one that is there four times. Where steps are called, or
 // operands do not lie in line, a thread takes one element after the other.
-template <bool kCalls, class Give>
+template <bool kCalls, class Turns, class Give>
 TREK_UNIT void each_element(const Task& task, const Node& node, const Program& of_node,
-                            int64_t first, int64_t count, std::byte* arena, Give give) {
+                            int64_t first, int64_t count, std::byte* arena, Turns turns,
+                            Give give) {
   using program_detail::put;
   using program_detail::slot_at;
   const Program program = row_of(&of_node);
@@ -139,54 +145,62 @@ TREK_UNIT void each_element(const Task& task, const Node& node, const Program& o
   const auto end = static_cast<uint32_t>(count);  // of a tile: less than 2^32
   const bool aligned = !kCalls && program.flat != 0 && (first & 3) == 0;
   const uint32_t each = aligned ? 4 : 1;
-  for (uint32_t p = each * task.thread(); p < end; p += each * task.threads()) {
-    const bool four = aligned && p + 4 <= end;
-    for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) {
-      const int64_t element = first + q;
-      const uint32_t summed = four ? program.summed : 0;
-      TREK_ROLLED
-      for (uint32_t l = summed; l < program.loads; ++l)
-        bring(task, around, loads[l], element, four);
-      commit_copies();
-      // The last step gives the result, but where there is none.
-      uint32_t s = 1;
-      Step last = program.steps > 0 ? row_of(steps) : Step{};
-      if (summed != 0) {
-        const Four sum = sum_in_line(node, program, arena, element);
-        if (summed > program.steps) {  // there is nothing else
-          give(element, sum, four);
-          continue;
-        }
-        put(task, slot_at(task, steps[summed - 2].slot), sum);
-        last = row_of(steps + (summed - 1));
-        s = summed;
-      }
-      wait_for_copies(0);
-      TREK_ROLLED
-      for (; s < program.steps; ++s) {
-        const Step next = row_of(steps + s);
-        put(task, slot_at(task, last.slot), step<kCalls>(task, around, last));
-        last = next;
-      }
-      give(element,
-           program.steps > 0 ? step<kCalls>(task, around, last)
-                             : value(task, around, program.result),
-           four);
+  const auto operand_of_load = [&](uint32_t l) -> const Operand& {
+    return around.operands[loads[l].operand];
+  };
+  const auto step_of = [&](uint32_t s) { return program.steps > s ? row_of(steps + s) : Step{}; };
+  // Read ahead; but what is kept across calls goes through memory.
+  const bool kept = !kCalls && program.loads > 0;
+  const Load first_load = kept ? loads[0] : Load{};
+  const Operand first_operand = kept ? operand_of_load(0) : Operand{};
+  const Step first_step = kCalls ? Step{} : step_of(0);
+  const auto make = [&](int64_t element, bool four) TREK_TILE_LAMBDA {
+    const uint32_t summed = four ? program.summed : 0;
+    const bool begins = kept && summed == 0;
+    if (begins) bring(task, around, first_operand, first_load, element, four);
+    TREK_ROLLED
+    for (uint32_t l = begins ? 1 : summed; l < program.loads; ++l)
+      bring(task, around, operand_of_load(l), loads[l], element, four);
+    commit_copies();
+    // The last step gives the result, but where there is none.
+    uint32_t s = 1;
+    Step last = kCalls ? step_of(0) : first_step;
+    if (summed != 0) {
+      const Four sum = sum_in_line(node, program, arena, element);
+      if (summed > program.steps) return give(element, sum, four);  // there is nothing else
+      put(task, slot_at(task, steps[summed - 2].slot), sum);
+      last = row_of(steps + (summed - 1));
+      s = summed;
     }
-  }
+    wait_for_copies(0);
+    TREK_ROLLED
+    for (; s < program.steps; ++s) {
+      const Step next = row_of(steps + s);
+      put(task, slot_at(task, last.slot), step<kCalls>(task, around, last));
+      last = next;
+    }
+    give(element,
+         program.steps > 0 ? step<kCalls>(task, around, last) : value(task, around, program.result),
+         four);
+  };
+  for (uint32_t turn = 0; turns(turn); ++turn)
+    for (uint32_t p = each * task.thread(); p < end; p += each * task.threads()) {
+      const bool four = aligned && p + 4 <= end;
+      for (uint32_t q = p; q < (four ? p + 1 : p + each) && q < end; ++q) make(first + q, four);
+    }
 }
 
 }  // namespace quick_detail
 
 // The elements [first, first + count) of a node that is quick. A sync before others read them is the caller's.
-template <bool kCalls>
+template <bool kCalls, class Turns>
 TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, int64_t count,
-                         std::byte* arena) {
+                         std::byte* arena, Turns turns) {
   using namespace quick_detail;  // NOLINT(google-build-using-namespace)
   const Operand to = node.result(0);
   const auto type = static_cast<DType>(to.dtype);
   std::byte* result = arena + to.offset;
-  each_element<kCalls>(Task(block), node, node.deliver[0], first, count, arena,
+  each_element<kCalls>(Task(block), node, node.deliver[0], first, count, arena, turns,
                        [&](int64_t element, const Four& values, bool four) {
                          store(result + element * size_of(type), type, values, four);
                        });

@@ -51,43 +51,47 @@ TREK_UNIT void places_quick(const Node& node, Map map, int64_t first, uint32_t a
   each([&](uint32_t i) { place[i] += int64_t{left[i]} * outermost; });
 }
 
-// As units of T, of which `first` and `count` are numbers.
-template <typename T>
+// As units of T, of which `first` and `count` are numbers, between operands that lie at `from` and `to`.
+template <typename T, class Turns>
 TREK_UNIT void move_units(const Task& task, const Node& node, int64_t first, int64_t count,
-                          std::byte* arena) {
-  const Operand& source = node.operand(node.move.quick_from);
-  const Operand& target = node.operand(node.move.quick_to);
-  const Map from_map = source.map;
-  const Map to_map = target.map;
-  const std::byte* from = arena + source.offset;
-  std::byte* to = arena + target.offset;
+                          const std::byte* from, std::byte* to, Turns turns) {
+  const Map from_map = node.operand(node.move.quick_from).map;
+  const Map to_map = node.operand(node.move.quick_to).map;
   const auto end = static_cast<uint32_t>(count);
   const uint32_t apart = task.threads();
+  int64_t begin[kMovesAtOnce];
+  places_quick(node, from_map, first + task.thread(), apart, begin);
   TREK_ROLLED
-  for (uint32_t p = task.thread(); p < end; p += kMovesAtOnce * apart) {
-    T x[kMovesAtOnce] = {};
-    int64_t place[kMovesAtOnce];
-    places_quick(node, from_map, first + p, apart, place);
-    TREK_UNROLLED
-    for (uint32_t i = 0; i < kMovesAtOnce; ++i)
-      if (p + i * apart < end) x[i] = read<T>(from, place[i]);
-    places_quick(node, to_map, first + p, apart, place);
-    TREK_UNROLLED
-    for (uint32_t i = 0; i < kMovesAtOnce; ++i)
-      if (p + i * apart < end) write(to, place[i], x[i]);
+  for (uint32_t turn = 0; turns(turn); ++turn) {
+    int64_t place[kMovesAtOnce] = {begin[0], begin[1], begin[2], begin[3]};
+    TREK_ROLLED
+    for (uint32_t p = task.thread(); p < end; p += kMovesAtOnce * apart) {
+      T x[kMovesAtOnce] = {};
+      if (p != task.thread()) places_quick(node, from_map, first + p, apart, place);
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kMovesAtOnce; ++i)
+        if (p + i * apart < end) x[i] = read<T>(from, place[i]);
+      places_quick(node, to_map, first + p, apart, place);
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kMovesAtOnce; ++i)
+        if (p + i * apart < end) write(to, place[i], x[i]);
+    }
   }
 }
 
 }  // namespace quick_detail
 
-// The elements [first, first + count) of a node that is Quick::move. A sync before others read them is the caller's.
-TREK_UNIT void run_quick_move(const Block& block, const Node& node, int64_t first, int64_t count,
-                              std::byte* arena) {
-  const Task task(block);
+// The elements [first, first + count) of a node that is Quick::move, whose operands lie where place(operand) says. A sync
+// before others read them is the caller's. `turns` as in quick.h.
+template <class Place, class Turns>
+TREK_UNIT void run_quick_move(const Task& task, const Node& node, int64_t first, int64_t count,
+                              Place place, Turns turns) {
+  const std::byte* from = place(node.operand(node.move.quick_from));
+  std::byte* to = place(node.operand(node.move.quick_to));
   if (node.move.element_bytes == 2)
-    quick_detail::move_units<uint16_t>(task, node, first, count, arena);
+    quick_detail::move_units<uint16_t>(task, node, first, count, from, to, turns);
   else
-    quick_detail::move_units<uint32_t>(task, node, first, count, arena);
+    quick_detail::move_units<uint32_t>(task, node, first, count, from, to, turns);
 }
 
 }  // namespace trek::device

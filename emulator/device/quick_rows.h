@@ -64,7 +64,7 @@ TREK_UNIT void run_quick_rows(const Block& block, const Node& node, int64_t firs
     const int64_t begin = row * n;
     if (row != first) task.sync();
     each_element<false>(
-        task, node, node.fetch[0], begin, int64_t{rows_here} * n, arena,
+        task, node, node.fetch[0], begin, int64_t{rows_here} * n, arena, OneTurn(),
         [&](int64_t element, const Four& values, bool four) {
           auto* to =
               task.shared<uint32_t>(shared_at::kValues) + static_cast<uint32_t>(element - begin);

@@ -24,6 +24,7 @@ struct Request {
   std::span<const std::byte> record;  // a device::Node and its tables, 16-byte aligned
   std::string name;                   // of the function: letters, digits, dots
   std::string source;                 // lines of the program, for people who read the code
+  size_t addresses = 0;               // in the list that the function gets
 };
 
 // A function of the process that code may call.

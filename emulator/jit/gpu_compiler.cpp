@@ -70,7 +70,7 @@ llvm::Error error(const llvm::Twine& what) {
 }
 
 // To be raised when this folder makes other code of the same bitcode.
-constexpr const char* kRevision = "3";
+constexpr const char* kRevision = "4";
 
 // What the frame calls: see emulator/resident/resident.cu.
 constexpr const char* kExecuteNode = "trek_execute_node";
@@ -181,13 +181,18 @@ void define_execute_node(llvm::Module& module, size_t functions) {
     auto* block = llvm::BasicBlock::Create(module.getContext(), "", &execute);
     builder.SetInsertPoint(block);
     const auto located = [&](unsigned argument, unsigned parameter) {
-      return builder.CreateAddrSpaceCast(execute.getArg(argument),
-                                         function->getArg(parameter)->getType());
+      llvm::Type* type = function->getArg(parameter)->getType();
+      return type == execute.getArg(argument)->getType()
+                 ? execute.getArg(argument)
+                 : builder.CreateAddrSpaceCast(execute.getArg(argument), type);
     };
-    llvm::CallInst* call = builder.CreateCall(
-        function,
-        {located(1, 0), execute.getArg(2), llvm::PoisonValue::get(function->getArg(2)->getType()),
-         execute.getArg(3), located(4, 4), execute.getArg(5), execute.getArg(6), located(7, 7)});
+    // A list that fits lies in shared memory, and the function knows it.
+    const bool near = function->getArg(1)->getType()->getPointerAddressSpace() != 0;
+    llvm::CallInst* call =
+        builder.CreateCall(function, {located(1, 0), located(near ? 3 : 2, 1),
+                                      llvm::PoisonValue::get(function->getArg(2)->getType()),
+                                      execute.getArg(4), located(5, 4), execute.getArg(6),
+                                      execute.getArg(7), located(8, 7), execute.getArg(9)});
     call->addFnAttr(llvm::Attribute::Convergent);
     builder.CreateRetVoid();
     choice->addCase(builder.getInt32(static_cast<uint32_t>(f)), block);

@@ -68,14 +68,13 @@ class PlanCompiler : public resident::GpuCompiler {
   }
 
  private:
-  // Whether code waits for its task's inputs itself, behind having asked for weights: that of a thin product, unless it
-  // begins by reading a scalar that another task may still write.
-  static bool waits_itself(std::span<const std::byte> record) {
-    const auto& node = *reinterpret_cast<const device::Node*>(record.data());
-    if (!device::is_thin(node)) return false;
-    for (uint32_t i = 0; i < node.scalars; ++i)
-      if (node.scalar(i).kind == device::Scalar::memory) return false;
-    return true;
+  // What the frame is to know of a node's code.
+  static resident::Kind kind_of(const device::Node& node) {
+    if (device::may_trap(node)) return resident::Kind::task;
+    return device::is_repeated(node) ? resident::Kind::quick : resident::Kind::thin;
+  }
+  static const device::Node& node_of(const Request& request) {
+    return *reinterpret_cast<const device::Node*>(request.record.data());
   }
 
   // Records name their function, and in the place of their descriptor the node's addresses.
@@ -94,8 +93,7 @@ class PlanCompiler : public resident::GpuCompiler {
       image.descriptors.resize((image.descriptors.size() + 15) / 16 * 16);
       places[use.node] = {static_cast<uint32_t>(use.request), static_cast<uint32_t>(at / 16),
                           static_cast<uint16_t>((image.descriptors.size() - at) / 16),
-                          waits_itself(wanted.requests[use.request].record) ? resident::Kind::thin
-                                                                            : resident::Kind::task};
+                          kind_of(node_of(wanted.requests[use.request]))};
     }
     for (resident::Record& record : image.records) {
       if (!resident::is_of_unit(record.kind)) continue;

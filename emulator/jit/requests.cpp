@@ -72,6 +72,7 @@ Wanted wanted_of(const plan::Plan& plan, const resident::Image& image, Choice ch
       const auto& record_bytes = wanted.records.emplace_back(std::move(node.record));
       found = requests.emplace(text_of(record_bytes), wanted.requests.size()).first;
       request.record = record_bytes;
+      request.addresses = node.addresses.size();
       request.name =
           fmt::format("node{}.{}", record.node, isa::info(plan.nodes[record.node].opcode).mnemonic);
       wanted.requests.push_back(std::move(request));

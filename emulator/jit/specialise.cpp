@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,6 +46,84 @@ llvm::StringRef unit_of(Kind kind) {
 constexpr unsigned kDeviceMemory = 1;
 constexpr unsigned kBlockMemory = 3;
 
+// Addresses that are read before the task's inputs are there: of longer lists those are that are needed.
+constexpr size_t kReadAhead = 16;
+
+// On a device: the addresses, read before the task's inputs are there.
+Value* read_addresses(llvm::IRBuilder<>& builder, const Request& request, Value* addresses) {
+  if (request.addresses > kReadAhead) return addresses;
+  auto* word = builder.getInt32Ty();
+  Value* read = builder.CreateAlloca(word, builder.getInt64(request.addresses), "read");
+  for (size_t i = 0; i < request.addresses; ++i)
+    builder.CreateStore(
+        builder.CreateLoad(word, builder.CreateConstInBoundsGEP1_64(word, addresses, i)),
+        builder.CreateConstInBoundsGEP1_64(word, read, i));
+  return read;
+}
+
+// On a device: has the task wait for its inputs, unless its unit does, and be executed `times`, the last argument, if it
+// may be. What is emitted next is executed for each turn, and what is the same in all of them LLVM works out before the
+// wait. end() comes behind it.
+class Turns {
+ public:
+  Turns(llvm::IRBuilder<>& builder, llvm::Function& function, const Node& node)
+      : builder_(builder), function_(function), repeats_(device::is_repeated(node)) {
+    if (device::waits_itself(node)) return;
+    auto* entry = builder.GetInsertBlock();
+    auto* first = block("first");
+    auto* body = block("turn");
+    out_ = block("out");
+    if (repeats_) {
+      head_ = block("head");
+      auto* later = block("later");
+      builder.CreateBr(head_);
+      builder.SetInsertPoint(head_);
+      turn_ = builder.CreatePHI(builder.getInt32Ty(), 2);
+      turn_->addIncoming(builder.getInt32(0), entry);
+      builder.CreateCondBr(builder.CreateIsNull(turn_), first, later);
+      builder.SetInsertPoint(later);
+      call("trek_meet", builder.getVoidTy());
+      builder.CreateBr(body);
+    } else {
+      builder.CreateBr(first);
+    }
+    builder.SetInsertPoint(first);
+    builder.CreateCondBr(call("trek_await_inputs", builder.getInt1Ty()), body, out_);
+    builder.SetInsertPoint(body);
+  }
+  void end() {
+    if (out_ == nullptr) return;
+    if (repeats_) {
+      Value* next = builder_.CreateAdd(turn_, builder_.getInt32(1));
+      turn_->addIncoming(next, builder_.GetInsertBlock());
+      builder_.CreateCondBr(builder_.CreateICmpEQ(next, &*std::prev(function_.arg_end())), out_,
+                            head_);
+    } else {
+      builder_.CreateBr(out_);
+    }
+    builder_.SetInsertPoint(out_);
+  }
+
+ private:
+  llvm::BasicBlock* block(const char* name) {
+    return llvm::BasicBlock::Create(function_.getContext(), name, &function_);
+  }
+  // A function of the frame's.
+  Value* call(const char* name, llvm::Type* type) {
+    llvm::CallInst* made = builder_.CreateCall(
+        function_.getParent()->getOrInsertFunction(name, llvm::FunctionType::get(type, false)));
+    made->addFnAttr(llvm::Attribute::Convergent);
+    return made;
+  }
+
+  llvm::IRBuilder<>& builder_;
+  llvm::Function& function_;
+  bool repeats_;
+  llvm::BasicBlock* head_ = nullptr;
+  llvm::BasicBlock* out_ = nullptr;
+  llvm::PHINode* turn_ = nullptr;
+};
+
 // The node's own function: reads its scalars, calls the unit. And the descriptor.
 std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module,
                                                             const Request& request,
@@ -68,11 +148,14 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
   const bool on_device = llvm::Triple(module.getTargetTriple()).isNVPTX();
   auto* of_arena = on_device ? builder.getPtrTy(kDeviceMemory) : pointer;
   auto* of_block = on_device ? builder.getPtrTy(kBlockMemory) : pointer;
-  auto* function = llvm::Function::Create(
-      llvm::FunctionType::get(builder.getVoidTy(),
-                              {of_arena, pointer, of_block, word, of_block, word, word, of_block},
-                              false),
-      llvm::GlobalValue::ExternalLinkage, name, module);
+  // Where there is room for them, addresses lie in the task's slot.
+  const bool near = request.addresses * sizeof(uint32_t) <= device::kNodeBytes;
+  llvm::SmallVector<llvm::Type*> types = {
+      of_arena, near ? of_block : pointer, of_block, word, of_block, word, word, of_block};
+  if (on_device) types.push_back(builder.getInt32Ty());  // how often it is executed
+  auto* function =
+      llvm::Function::Create(llvm::FunctionType::get(builder.getVoidTy(), types, false),
+                             llvm::GlobalValue::ExternalLinkage, name, module);
   constexpr std::array<const char*, 8> kNames = {"arena",    "addresses", "shared", "seed",
                                                  "counters", "first",     "count",  "fault"};
   for (unsigned i = 0; i < kNames.size(); ++i) {
@@ -89,15 +172,20 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
 
   const auto argument = [&](unsigned i) -> Value* {
-    return on_device ? builder.CreateAddrSpaceCast(function->getArg(i), pointer)
-                     : function->getArg(i);
+    llvm::Argument* given = function->getArg(i);
+    return given->getType() == pointer ? given : builder.CreateAddrSpaceCast(given, pointer);
   };
   Value* arena = argument(0);
-  Value* addresses = function->getArg(kAddresses);
+  Value* addresses = argument(kAddresses);
   Value* shared = argument(2);
   Value* counters = argument(kCounters);
   Value* fault = argument(7);
   Value* scalars = builder.CreateAlloca(word, builder.getInt64(node.scalars), "scalars");
+  std::optional<Turns> turns;
+  if (on_device) {
+    addresses = read_addresses(builder, request, addresses);
+    turns.emplace(builder, *function, node);
+  }
   auto read = module.getOrInsertFunction(
       "trek_scalar", llvm::FunctionType::get(word, {pointer, pointer, pointer, pointer}, false));
   for (uint32_t i = 0; i < node.scalars; ++i) {
@@ -114,7 +202,10 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
   llvm::CallInst* unit_call =
       builder.CreateCall(call, {record, arena, addresses, shared, function->getArg(3), scalars,
                                 function->getArg(5), function->getArg(6), fault});
-  if (on_device) unit_call->addFnAttr(llvm::Attribute::Convergent);
+  if (on_device) {
+    unit_call->addFnAttr(llvm::Attribute::Convergent);
+    turns->end();
+  }
   builder.CreateRetVoid();
   return {function, record};
 }

@@ -167,18 +167,19 @@ class Processor {
     const uint64_t began = nanoseconds();
     const device::Environment environment = {reinterpret_cast<std::byte*>(launch_.arena),
                                              launch_.seed, counters};
+    const auto once = [](uint32_t turn) { return turn == 0; };
     if (const NodeCode code = code_of(record); code.function != nullptr)
       code.function(environment.arena, code.addresses, block.shared, environment.seed, counters,
                     record.first, record.count, &fault);
     else if (record.kind == Kind::quick)
       device::execute_quick<device::Quick::simple>(block, node, record.first, record.count,
-                                                   environment);
+                                                   environment, once);
     else if (record.kind == Kind::calls)
       device::execute_quick<device::Quick::calls>(block, node, record.first, record.count,
-                                                  environment);
+                                                  environment, once);
     else if (record.kind == Kind::move)
       device::execute_quick<device::Quick::move>(block, node, record.first, record.count,
-                                                 environment);
+                                                 environment, once);
     else if (is_of_unit(record.kind))
       device::execute(block, node, record.first, record.count, environment, &fault);
     else
@@ -189,7 +190,7 @@ class Processor {
     }
     for (uint32_t i = 0; i < record.signals; ++i)
       add_release(counter_at(launch_, record.signal[i]), 1);
-    if (launch_.profile != nullptr) count_task(launch_, record.node, began);
+    if (launch_.profile != nullptr) count_tasks(launch_, record.node, began, 1);
     store_relaxed(&state.retired, ++retired_);
     return true;
   }

@@ -40,6 +40,8 @@ enum class Kind : uint8_t {
 
 // Whether a record is a tile that a unit executes.
 constexpr bool is_of_unit(Kind kind) { return kind <= Kind::copied; }
+// Whether a task of a kind may trap.
+constexpr bool may_trap(Kind kind) { return kind == Kind::task || !is_of_unit(kind); }
 
 enum class Entering : uint8_t {
   counted,    // loop, then, rest: entered where the decision has trips

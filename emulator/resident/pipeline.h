@@ -11,8 +11,9 @@
 //               whose operands are copied it asks for the copies
 //
 // A slot passes controller -> filler -> waiter -> compute -> signaller -> controller; each hand-over is an mbarrier
-// phase, and every role visits the slots in the same order. Each task ends with a barrier of the compute
-// warps, so what one task wrote its successor on the same block reads without a counter.
+// phase, and every role visits the slots in the same order. Behind each task the compute warps meet, so what one
+// task wrote its successor on the same block reads without a counter. A warp says that it is through before that: the
+// signaller, to which all have said so, has seen what they wrote, and its release carries that on.
 //
 // Leaving early: whoever finds that the block must leave sets `left`. The waiter says so in every slot that
 // follows, the compute warps then only pass slots on, the controller sends a halt, and the block ends.
@@ -43,6 +44,7 @@ struct Slot {
   const unsigned char* descriptors;  // and the descriptor
   uint32_t lines;                    // of 16 bytes of the descriptor that are to come
   uint32_t is_here;                  // record and descriptor came for the task before in this slot
+  uint32_t times;                    // that the task is executed; 1 unless it is Kind::quick
   uint64_t began;                    // of a profile, in ns
   uint32_t leaves;                   // the controller found that the block must leave at this task
   uint32_t skip;                     // the block leaves: pass the slot on
@@ -70,9 +72,8 @@ struct Shared {
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
-  uint32_t place[kMostComputeWarps]
-                [2];   // of each compute warp: its task's number, and whether one trapped
-  uint64_t decisions;  // told so far; processor 0
+  uint32_t place[kMostComputeWarps];  // of each compute warp: see resident.cu
+  uint64_t decisions;                 // told so far; processor 0
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;
   RegionState regions[kSharedRegions];

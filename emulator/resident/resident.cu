@@ -6,9 +6,12 @@
 #ifdef TREK_SPECIALISED
 // The code of a plan's nodes (emulator/jit), by the number of a function, which records of tasks have as their weight:
 // as device::execute() for a node. In the place of its descriptor there are its addresses.
+// The code calls trek_await_inputs() before it reads or writes anything else, and need not sync at its end; of a task of
+// Kind::quick it executes `times`. `near` is where the addresses lie that fit into a slot.
 extern "C" __attribute__((device)) void trek_execute_node(
-    uint32_t function, std::byte* arena, const uint32_t* addresses, uint64_t seed,
-    const int64_t* counters, int64_t first, int64_t count, trek::device::Fault* fault);
+    uint32_t function, std::byte* arena, const uint32_t* addresses, const uint32_t* near,
+    uint64_t seed, const int64_t* counters, int64_t first, int64_t count,
+    trek::device::Fault* fault, uint32_t times);
 #endif
 
 namespace trek::resident {
@@ -50,6 +53,8 @@ TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
       __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
 }
 
+TREK_RESIDENT bool any_of_warp(bool value) { return __nvvm_vote_any_sync(0xFFFFFFFF, value); }
+
 // The phase of a slot's barriers on the n-th visit.
 TREK_RESIDENT uint32_t phase(uint32_t n) { return n / kSlots & 1; }
 
@@ -85,20 +90,52 @@ class Queue {
   uint32_t chunk_ = ~0u;
 };
 
+TREK_RESIDENT bool has_reached(uint32_t seen, uint32_t target) {
+  return static_cast<int32_t>(seen - target) >= 0;
+}
+// Says which counter a block waits for, and whether it must leave.
+TREK_RESIDENT bool leaves_waiting(const Launch& launch, ProcessorState& state, uint32_t node,
+                                  uint64_t moment, uint32_t counter, uint32_t target,
+                                  uint32_t seen) {
+  state.node = node;
+  state.counter = counter;
+  state.target = target;
+  state.seen = seen;
+  state.doing = Doing::waiting;
+  return must_leave(launch, moment);
+}
+// How often one asks for a counter before one looks whether the block must leave.
+inline constexpr uint32_t kPatience = 256;
+
 // Whether a counter has reached a target; asks until it has, or this block must leave.
 TREK_RESIDENT bool await(const Launch& launch, ProcessorState& state, uint32_t node,
                          uint64_t moment, uint32_t counter, uint32_t target) {
   const uint32_t* at = counter_at(launch, counter);
-  for (uint32_t spins = 0;; ++spins) {
+  for (uint32_t spins = 1;; ++spins) {
     const uint32_t seen = load_acquire(at);
-    if (static_cast<int32_t>(seen - target) >= 0) return true;
-    if (spins % 256 != 255) continue;
-    state.node = node;
-    state.counter = counter;
-    state.target = target;
-    state.seen = seen;
-    state.doing = Doing::waiting;
-    if (must_leave(launch, moment)) return false;
+    if (has_reached(seen, target)) return true;
+    if (spins % kPatience == 0 &&
+        leaves_waiting(launch, state, node, moment, counter, target, seen))
+      return false;
+  }
+}
+// The same of a warp, each of whose lanes has a counter, or kNoCounter. They ask together: a lane that went on alone would
+// have the others come after it.
+TREK_RESIDENT bool await_all(const Launch& launch, ProcessorState& state, uint32_t node,
+                             uint64_t moment, uint32_t counter, uint32_t target) {
+  bool waits = counter != kNoCounter;
+  const uint32_t* at = counter_at(launch, waits ? counter : 0);
+  for (uint32_t spins = 1;; ++spins) {
+    uint32_t seen = 0;
+    if (waits) {
+      seen = load_acquire(at);
+      waits = !has_reached(seen, target);
+    }
+    if (!any_of_warp(waits)) return true;
+    if (spins % kPatience != 0) continue;
+    const bool leaves =
+        waits && leaves_waiting(launch, state, node, moment, counter, target, seen);
+    if (any_of_warp(leaves)) return false;
   }
 }
 
@@ -161,13 +198,28 @@ class Controller {
 
   // Trips whose tasks are in the slots already.
   TREK_RESIDENT void repeat(uint32_t tasks, uint32_t trips) {
+    if (tasks == 1 && is_alone(next_slot())) {
+      if (lane_ == 0) next_slot().times = trips;
+      return give_again();
+    }
     const uint32_t trips_bits = __builtin_ctz(kSlots / tasks);
     for (uint32_t left = tasks * trips; left != 0; --left) {
       Slot& slot = next_slot();
       move_on(slot.due, trips_bits, lane_, 32);
-      if (lane_ == 0) slot.is_here = 1;
-      give();
+      if (lane_ == 0) slot.times = 1;
+      give_again();
     }
+  }
+  TREK_RESIDENT void give_again() {
+    if (lane_ == 0) next_slot().is_here = 1;
+    give();
+  }
+  // Whether a task concerns nobody but its block, and cannot trap: it waits for nothing, raises nothing, and nothing
+  // that it is told is new in another trip. So its trips need no slots of their own.
+  TREK_RESIDENT bool is_alone(const Slot& slot) const {
+    const bool waits = lane_ < slot.due.waits && slot.due.counter[lane_] != kNoCounter;
+    return slot.record.kind == Kind::quick && slot.record.signals == 0 && slot.record.reads == 0 &&
+           !any_of_warp(waits);
   }
 
   // walker_ lives in lane 0, but for the regions: what it has counted, only lane 0 knows. The lanes share what
@@ -181,6 +233,7 @@ class Controller {
       const bool fits = 16 * lines <= sizeof slot.descriptor;
       const Record* source = queue_ + place;
       slot.is_here = slot.source == source ? 1 : 0;
+      slot.times = 1;
       slot.source = source;
       slot.descriptors = from;
       slot.lines = fits ? lines : 0;
@@ -231,28 +284,32 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
   }
 }
 
-// Polls the waits of every slot; the lanes take one each.
+// Polls the waits of every slot; the lanes take one each. What can be said of a task is said before, so that nothing but
+// the hand-over is behind the counter that came last.
+static_assert(kSlotWaits <= 32);
 TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorState& state,
                                 uint32_t lane) {
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
-    const uint32_t waits = halt ? 0 : slot.due.waits;
-    for (uint32_t i = lane; i < waits; i += 32) {
-      const uint32_t counter = slot.due.counter[i];
-      if (counter != kNoCounter &&
-          !await(launch, state, slot.record.node, slot.due.moment, counter, slot.due.target[i]))
-        store_volatile(&shared.left, 1);
-    }
-    warp_sync();
+    const uint32_t node = slot.record.node;
+    const uint32_t counter =
+        !halt && lane < slot.due.waits ? slot.due.counter[lane] : kNoCounter;
     if (lane == 0) {
       if (!halt && slot.leaves != 0) store_volatile(&shared.left, 1);
       slot.skip = load_volatile(&shared.left);
-      state.node = slot.record.node;
-      state.doing = halt ? Doing::finished : Doing::executing;
+    }
+    if (!await_all(launch, state, node, slot.due.moment, counter, slot.due.target[lane]) &&
+        lane == 0) {
+      store_volatile(&shared.left, 1);
+      slot.skip = 1;
     }
     warp_arrive(&shared.ready[n % kSlots], lane);
+    if (lane == 0) {
+      state.node = node;
+      state.doing = halt ? Doing::finished : Doing::executing;
+    }
     if (halt) return;
   }
 }
@@ -281,44 +338,43 @@ TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slo
           shared.launch.seed, slot.due.counters};
 }
 
-// Where a warp of the compute warps is. It is in shared memory, and read anew where it is wanted: accumulators
-// of products take all registers, and what the loop kept in one would go through local memory, even in tasks
-// that have no accumulators.
+// Where a warp of the compute warps is: twice the number of its task, and 1 where one has trapped. It is in shared
+// memory, and read anew where it is wanted: accumulators of products take all registers, and what the loop kept in one
+// would go through local memory, even in tasks that have no accumulators.
 class Place {
  public:
-  TREK_RESIDENT Place() : at_(pipeline().place[thread_number() / 32]) {}
-  TREK_RESIDENT uint32_t number() const { return load_volatile(at_); }
-  TREK_RESIDENT bool trapped() const { return load_volatile(at_ + 1) != 0; }
-  // All lanes go on to the next task, and say that they are behind this one.
+  TREK_RESIDENT Place() : at_(pipeline().place + thread_number() / 32), place_(load_volatile(at_)) {}
+  TREK_RESIDENT uint32_t number() const { return place_ >> 1; }
+  TREK_RESIDENT bool trapped() const { return (place_ & 1) != 0; }
+  // All lanes are through with this task and its slot. The block has to meet before the next one.
   TREK_RESIDENT void go_on(bool trapped) const {
-    const uint32_t n = number();
     warp_sync();
     const uint32_t lane = thread_number() % 32;
-    if (lane == 0) {
-      if (trapped) store_volatile(at_ + 1, 1);
-      store_volatile(at_, n + 1);
-    }
-    warp_arrive(&pipeline().executed[n % kSlots], lane);
+    if (lane < kWarpArrivals) barrier_arrive(&pipeline().executed[number() % kSlots]);
+    if (lane == 0) store_volatile(at_, (place_ + 2) | (trapped ? 1 : 0));
   }
 
  private:
   uint32_t* at_;
+  uint32_t place_;
 };
 
-// Waits until the inputs of this warp's task, number n, are there, and says whether it is to be executed: all threads
-// must be told the same, or they would wait for each other in a unit, so not by shared.left.
-TREK_RESIDENT bool is_ready(Shared& shared, Slot& slot, uint32_t n) {
+// Waits until the inputs of this warp's task are there, and says whether it is to be executed: all threads must be told
+// the same, or they would wait for each other in a unit, so not by shared.left.
+TREK_RESIDENT bool is_ready(Shared& shared, Slot& slot, const Place& place) {
+  const bool says = shared.launch.profile != nullptr && thread_number() == 0;
+  const uint32_t n = place.number();
   barrier_wait(&shared.ready[n % kSlots], phase(n));
-  const bool passes = slot.skip != 0 || Place().trapped();
+  const bool passes = slot.skip != 0 || place.trapped();
   if (same_for_all(passes ? 1 : 0) != 0) return false;
-  if (shared.launch.profile != nullptr && thread_number() == 0) slot.began = nanoseconds();
+  if (says) slot.began = nanoseconds();
   return true;
 }
 // The same of a caller that has kept nothing.
 TREK_RESIDENT bool is_ready() {
   Shared& shared = pipeline();
-  const uint32_t n = same_for_all(Place().number());
-  return is_ready(shared, shared.slot[n % kSlots], n);
+  const Place place;
+  return is_ready(shared, shared.slot[same_for_all(place.number()) % kSlots], place);
 }
 
 // Behind a task that may trap: says so, and whether it did.
@@ -346,20 +402,28 @@ TREK_RESIDENT bool has_trapped() {
 TREK_RESIDENT bool perform_any() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[Place().number() % kSlots];
+#ifndef TREK_SPECIALISED
   if (is_of_unit(slot.record.kind))
-#ifdef TREK_SPECIALISED
-    trek_execute_node(slot.record.weight, environment_of(shared, slot).arena,
-                      reinterpret_cast<const uint32_t*>(slot.node), shared.launch.seed,
-                      slot.due.counters, slot.record.first, slot.record.count, &slot.fault);
-#else
     device::execute_unit(block_of_units(shared), *slot.node, slot.record.first, slot.record.count,
                          environment_of(shared, slot), &slot.fault);
-#endif
   else
+#endif
     control(block_of_units(shared), shared.launch, slot.record, *slot.node,
             environment_of(shared, slot), &shared.decisions, &slot.fault);
   return has_trapped();
 }
+
+#ifdef TREK_SPECIALISED
+// A task of a node, whose code waits for the inputs itself.
+TREK_RESIDENT bool perform_node(const Shared& shared, Slot& slot, Kind kind) {
+  trek_execute_node(slot.record.weight, environment_of(shared, slot).arena,
+                    reinterpret_cast<const uint32_t*>(slot.node),
+                    reinterpret_cast<const uint32_t*>(slot.descriptor), shared.launch.seed,
+                    slot.due.counters, slot.record.first, slot.record.count, &slot.fault,
+                    slot.times);
+  return may_trap(kind) && has_trapped();
+}
+#endif
 
 #ifndef TREK_SPECIALISED
 TREK_RESIDENT_CALL void perform_thin() {
@@ -372,62 +436,80 @@ TREK_RESIDENT_CALL void perform_thin() {
 }
 
 // A task of a node that is quick in this way. Not slot.node: as above.
-template <device::Quick kQuick>
-TREK_RESIDENT void perform_quick(const Shared& shared, const Slot& slot) {
+template <device::Quick kQuick, class Turns>
+TREK_RESIDENT void perform_quick(const Shared& shared, const Slot& slot, Turns turns) {
   device::execute_quick<kQuick>(block_of_units(shared),
                                 *reinterpret_cast<const device::Node*>(slot.descriptor),
-                                slot.record.first, slot.record.count, environment_of(shared, slot));
+                                slot.record.first, slot.record.count, environment_of(shared, slot),
+                                turns);
 }
-template <device::Quick kQuick>
-TREK_RESIDENT void perform_quick() {
+// The same of a caller that has kept nothing; of tasks that are ready, or that wait themselves.
+template <device::Quick kQuick, class Ready>
+TREK_RESIDENT void perform_once(Ready ready) {
   const Shared& shared = pipeline();
-  perform_quick<kQuick>(shared, shared.slot[same_for_all(Place().number()) % kSlots]);
+  perform_quick<kQuick>(shared, shared.slot[same_for_all(Place().number()) % kSlots],
+                        [&](uint32_t turn) { return turn == 0 && ready(); });
 }
-TREK_RESIDENT_CALL void perform_calls() { perform_quick<device::Quick::calls>(); }
-TREK_RESIDENT_CALL void perform_rows() { perform_quick<device::Quick::rows>(); }
-TREK_RESIDENT_CALL void perform_move() { perform_quick<device::Quick::move>(); }
+TREK_RESIDENT_CALL void perform_calls() {
+  perform_once<device::Quick::calls>([] { return true; });
+}
+TREK_RESIDENT_CALL void perform_rows() {
+  perform_once<device::Quick::rows>([] { return true; });
+}
+TREK_RESIDENT_CALL void perform_move() {
+  perform_once<device::Quick::move>([] { return is_ready(); });
+}
 #endif
 
 TREK_RESIDENT void compute() {
   for (;;) {
     Shared& shared = pipeline();
-    const uint32_t n = same_for_all(Place().number());
+    const Place place;
+    const uint32_t n = same_for_all(place.number());
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
     bool trapped = false;
 #ifdef TREK_SPECIALISED
-    // The code of a thin product waits itself.
-    if (kind == Kind::thin || is_ready(shared, slot, n)) {
+    if (is_of_unit(kind)) {
+      trapped = perform_node(shared, slot, kind);
+    } else if (is_ready(shared, slot, place)) {
+      if (kind == Kind::halt) return Place().go_on(false);
+      trapped = perform_any();
 #else
     if (kind == Kind::thin) {
       perform_thin();
-    } else if (is_ready(shared, slot, n)) {
-#endif
+    } else if (kind == Kind::quick) {
+      const uint32_t times = same_for_all(slot.times);
+      perform_quick<device::Quick::simple>(shared, slot, [&](uint32_t turn) {
+        if (turn == 0) return is_ready(shared, slot, place);
+        if (turn == times) return false;
+        block_of_units(shared).sync();
+        return true;
+      });
+    } else if (kind == Kind::move) {
+      perform_move();
+    } else if (is_ready(shared, slot, place)) {
       if (kind == Kind::halt) return Place().go_on(false);
-#ifndef TREK_SPECIALISED
-      if (kind == Kind::quick) {
-        perform_quick<device::Quick::simple>(shared, slot);
-      } else if (kind == Kind::calls) {
+      if (kind == Kind::calls) {
         perform_calls();
       } else if (kind == Kind::rows) {
         perform_rows();
-      } else if (kind == Kind::move) {
-        perform_move();
 #ifdef TREK_SM90A
       } else if (kind == Kind::copied) {
         device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
                                environment_of(shared, slot));
 #endif
-      } else
-#endif
-      {
+      } else {
         trapped = perform_any();
       }
+#endif
     } else if (kind == Kind::halt) {
       return Place().go_on(false);
     }
+    // The signaller need not wait until the warps have met.
     Place().go_on(trapped);
+    block_of_units(pipeline()).sync();
   }
 }
 
@@ -440,20 +522,26 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
   uint64_t retired = 0;
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
-#ifdef TREK_SM90A
-    // Compute warps do the same for the same tasks: they skip what comes behind a trap, too.
+    // What there is to tell is known as soon as the task is; compute warps skip what comes behind a trap, too.
     barrier_wait(&shared.ready[n % kSlots], phase(n));
-    if (slot.record.kind == Kind::copied && !trapped && slot.skip == 0) device::bring_copied();
+    const Kind kind = slot.record.kind;
+    const bool skips = slot.skip != 0;
+    const bool signals = lane < slot.record.signals;
+    const uint32_t times = slot.times;
+    uint32_t* counter = counter_at(launch, signals ? slot.record.signal[lane] : 0);
+#ifdef TREK_SM90A
+    if (kind == Kind::copied && !trapped && !skips) device::bring_copied();
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
-    if (slot.record.kind == Kind::halt) return;
-    if (!trapped && slot.skip == 0) {
-      trapped = device::is_fault(slot.fault);
-      if (!trapped && lane < slot.record.signals)
-        add_release(counter_at(launch, slot.record.signal[lane]), 1);
-      if (lane == 0 && launch.profile != nullptr) count_task(launch, slot.record.node, slot.began);
+    if (kind == Kind::halt) return;
+    if (!trapped && !skips) {
+      trapped = may_trap(kind) && device::is_fault(slot.fault);
+      if (!trapped && signals) add_release(counter, 1);
+      if (lane == 0 && launch.profile != nullptr)
+        count_tasks(launch, slot.record.node, slot.began, times);
     }
-    if (lane == 0) store_relaxed(&state.retired, ++retired);
+    retired += times;
+    if (lane == 0) store_relaxed(&state.retired, retired);
     warp_arrive(&shared.freed[n % kSlots], lane);
   }
 }
@@ -487,6 +575,9 @@ TREK_RESIDENT void give_registers() {
 extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
   return trek::resident::is_ready();
 }
+extern "C" __attribute__((device, always_inline)) void trek_meet() {
+  trek::device::meet(1, trek::device::block_threads());
+}
 #endif
 
 #ifdef TREK_SM90A
@@ -513,7 +604,7 @@ resident(const trek::resident::Launch parameters) {
     }
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     for (Slot& slot : shared.slot) slot.source = nullptr;
-    for (auto& place : shared.place) place[0] = place[1] = 0;
+    for (uint32_t& place : shared.place) place = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.decisions = decisions_before(parameters);

@@ -202,11 +202,12 @@ TREK_RESIDENT uint32_t* counter_at(const Launch& launch, uint32_t counter) {
   return launch.counters + size_t{counter} * kCounterStride;
 }
 
-// Adds a task that began at `began` to the profile, which there must be.
-TREK_RESIDENT void count_task(const Launch& launch, uint32_t node, uint64_t began) {
+// Adds a node's tasks, the first of which began at `began`, to the profile, which there must be.
+TREK_RESIDENT void count_tasks(const Launch& launch, uint32_t node, uint64_t began,
+                               uint32_t tasks) {
   uint64_t* row = launch.profile + size_t{2} * node;
   add_relaxed(row, nanoseconds() - began);
-  add_relaxed(row + 1, 1);
+  add_relaxed(row + 1, tasks);
 }
 
 // What only processor 0 executes; as device::execute(): all threads of the block, `fault` clear before, a sync at
