@@ -86,10 +86,10 @@ TREK_TILE void ask(const Task& task, const Work& work, uint32_t part) {
     const size_t ahead = size_t{first} * (cut.by_line != 0 ? cut.pitch : kElement);
     const uint32_t to = cut.panels + (cut.ahead == 0 ? 0 : part % (cut.ahead + 1U)) * cut.bytes;
     const uint32_t products = work.is_group() ? work.group().products : 1;
-    TREK_ROLLED
-    for (uint32_t p = 0; p < products; ++p)
+    each_row<kMaxProducts>(products, [&](uint32_t p) TREK_TILE_LAMBDA {
       ask_columns<kElement>(task, work, (p == 0 ? work.right : right_of(work, p)) + ahead,
                             to + p * work.group().panel, columns);
+    });
   }
   commit_copies();
 }
