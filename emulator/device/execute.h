@@ -42,6 +42,11 @@ template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Ready ready);
 
+// The same of one whose columns stay at a place in shared memory.
+template <class Ready>
+TREK_TILE void execute_stays(const Block& block, const Node& node, int64_t tile, ThinPlace place,
+                             const Environment& environment, Ready ready);
+
 // execute() of a task of a node that is quick in this way, which cannot trap. On a host Quick::rows is execute()'s.
 template <Quick kQuick>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
