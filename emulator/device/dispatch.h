@@ -9,7 +9,7 @@
 #include "emulator/device/matrix_small.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_tensor_90a.h"
-#include "emulator/device/matrix_thin.h"
+#include "emulator/device/matrix_thin_stays.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
@@ -148,6 +148,9 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
 #else
 #if !defined(__CUDA__) || defined(TREK_SPECIALISED)
       // In the resident kernel one comes here only with a descriptor too long for shared memory: see execute_thin().
+      if (thin::stays(task.node()))
+        return multiply_tile_stays(task, task.node(), first, {count}, task.context().arena,
+                                   [] { return await_inputs(); });
       if (static_cast<Product>(task.node().matrix.product) == Product::thin)
         return multiply_tile_thin(task, task.node(), first, task.context().arena,
                                   [] { return await_inputs(); });
@@ -277,6 +280,7 @@ TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first,
                             const Environment& environment, Fault* fault) {
   const Task task(block);
   begin_task(task, block, node, environment, fault);
+  if (!thin::leaves_places(node)) forget_places(task);
   task.sync();
   // A node that is one task counts in the terms of its unit.
   if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
@@ -306,6 +310,7 @@ TREK_TILE void execute(const Node& node, const Context& context, std::byte* shar
                        const uint64_t* scalars, int64_t first, int64_t count) {
   const Task task(context, shared, scalars);
   Fault* fault = context.fault;
+  if (!thin::leaves_places(node)) forget_places(task);
   if (static_cast<Tiling>(node.tiling) == Tiling::whole) {
     first = 0;
     count = node.whole;
@@ -330,6 +335,7 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
                                                              const Environment& environment) {
   const Task task(block);
   begin_task(task, block, node, environment, nullptr);
+  forget_places(task);
   multiply_copied(task, tile);
 }
 #endif
@@ -350,6 +356,18 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
   });
 }
 
+template <class Ready>
+TREK_TILE void execute_stays(const Block& block, const Node& node, int64_t tile, ThinPlace place,
+                             const Environment& environment, Ready ready) {
+  const Task task(block);
+  multiply_tile_stays(task, node, tile, place, environment.arena, [&] {
+    if (!ready()) return false;
+    if (node.matrix.tail_steps == Matrix::kNoTail)
+      begin_task(task, block, node, environment, nullptr);
+    return true;
+  });
+}
+
 template <Quick kQuick, class Turns>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,
                              const Environment& environment, Turns turns) {
@@ -358,8 +376,10 @@ TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first
         Task(block), node, first, count,
         [&](const Operand& operand) { return environment.arena + operand.offset; }, turns);
 #ifdef __CUDA__
-  else if constexpr (kQuick == Quick::rows)
+  else if constexpr (kQuick == Quick::rows) {
+    forget_places(Task(block));
     run_quick_rows(block, node, first, count, environment.arena);
+  }
 #endif
   else
     run_quick<kQuick == Quick::calls>(block, node, first, count, environment.arena, turns);

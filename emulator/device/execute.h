@@ -42,6 +42,11 @@ template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Ready ready);
 
+// The same of one whose columns stay at a place in shared memory.
+template <class Ready>
+TREK_TILE void execute_stays(const Block& block, const Node& node, int64_t tile, ThinPlace place,
+                             const Environment& environment, Ready ready);
+
 // execute() of a task of a node that is quick in this way, which cannot trap, from before its inputs are there, and
 // perhaps again and again: `turns(turn)`, which all threads call, waits for them and says whether the task is to be
 // executed for the turn of that number, after the last of which `turns` says no. The sync at the end is the caller's.

@@ -76,20 +76,20 @@ TREK_TILE void ask_columns(const Task& task, const Work& work, const std::byte* 
     ask_pieces<2>(task, work, from, to, columns, kElement);
 }
 
-// Asks for part `part`, if there is one, as a group of copies.
+// Asks for part `part`, if there is one, as a group of copies; `panels` is where the first of them goes.
 template <uint32_t kElement>
-TREK_TILE void ask(const Task& task, const Work& work, uint32_t part) {
+TREK_TILE void ask(const Task& task, const Work& work, uint32_t part, uint32_t panels) {
   const Thin& cut = work.cut();
   const uint32_t first = part * cut.part;
   if (first < work.columns) {
     const uint32_t columns = work.columns - first < cut.part ? work.columns - first : cut.part;
     const size_t ahead = size_t{first} * (cut.by_line != 0 ? cut.pitch : kElement);
-    const uint32_t to = cut.panels + (cut.ahead == 0 ? 0 : part % (cut.ahead + 1U)) * cut.bytes;
+    const uint32_t to = panels + (cut.ahead == 0 ? 0 : part % (cut.ahead + 1U)) * cut.bytes;
     const uint32_t products = work.is_group() ? work.group().products : 1;
-    TREK_ROLLED
-    for (uint32_t p = 0; p < products; ++p)
+    each_row<kMaxProducts>(products, [&](uint32_t p) TREK_TILE_LAMBDA {
       ask_columns<kElement>(task, work, (p == 0 ? work.right : right_of(work, p)) + ahead,
                             to + p * work.group().panel, columns);
+    });
   }
   commit_copies();
 }
@@ -111,7 +111,7 @@ template <uint32_t kElement>
 TREK_TILE void ask_first(const Task& task, const Work& work) {
   const uint32_t parts = work.cut().ahead == 0 ? 1 : work.cut().ahead;
   TREK_ROLLED
-  for (uint32_t part = 0; part < parts; ++part) ask<kElement>(task, work, part);
+  for (uint32_t part = 0; part < parts; ++part) ask<kElement>(task, work, part, work.cut().panels);
 }
 
 // Elements of a word that has one or two.
@@ -377,7 +377,8 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     const uint32_t left = work.columns - column;
     const uint32_t columns = work.is_group() || work.cut().part < left ? work.cut().part : left;
     // Its place was read two syncs ago, or has not been.
-    if (ahead > 0 || part > 0) ask<kElementBytes<kType>>(task, work, part + ahead);
+    if (ahead > 0 || part > 0)
+      ask<kElementBytes<kType>>(task, work, part + ahead, work.cut().panels);
     wait_for_copies(ahead);
     task.sync();
     const uint32_t panel =
@@ -394,6 +395,30 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   }
 }
 
+// The tile of number `tile`.
+TREK_TILE Work work_of(const Task& task, const Node& node, int64_t tile, std::byte* arena) {
+  const Matrix& of = node.matrix;
+  const Operand& left = node.operand(0);
+  const Operand& right = node.operand(1);
+  const uint32_t bytes = size_of(static_cast<DType>(right.dtype));
+  const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
+  const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
+  const int64_t column = (tile - batch * of.across) * of.tile_columns;
+  Work work = {task,
+               node,
+               arena,
+               nullptr,
+               nullptr,
+               batch * of.m * of.n + column,
+               static_cast<uint32_t>(column),
+               columns_from(of, column),
+               place(of.a_batch) * of.m};
+  if (!makes_rows(work)) work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
+  work.right =
+      work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;
+  return work;
+}
+
 }  // namespace thin
 
 // The tile of number `tile` of a node whose product is `thin`. `ready()` waits until the task's inputs are there,
@@ -402,27 +427,8 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
 template <class Ready>
 TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t tile,
                                   std::byte* arena, Ready ready) {
-  const Matrix& of = node.matrix;
-  const Operand& left = node.operand(0);
-  const Operand& right = node.operand(1);
-  const auto type = static_cast<DType>(right.dtype);
-  const uint32_t bytes = size_of(type);
-  const int64_t batch = of.across == 1 ? tile : tile < of.across ? 0 : tile / of.across;
-  const auto place = [&](Map map) { return batch == 0 ? 0 : place_of(node, map, batch); };
-  const int64_t column = (tile - batch * of.across) * of.tile_columns;
-  thin::Work work = {task,
-                     node,
-                     arena,
-                     nullptr,
-                     nullptr,
-                     batch * of.m * of.n + column,
-                     static_cast<uint32_t>(column),
-                     thin::columns_from(of, column),
-                     place(of.a_batch) * of.m};
-  if (!thin::makes_rows(work))
-    work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
-  work.right =
-      work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;
+  const thin::Work work = thin::work_of(task, node, tile, arena);
+  const auto type = static_cast<DType>(node.operand(1).dtype);
   if (type == DType::f32)
     thin::multiply_tile<DType::f32>(task, work, ready);
   else if (type == DType::bf16)

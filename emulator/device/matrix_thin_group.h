@@ -52,6 +52,18 @@ TREK_TILE uint32_t tile_place(const Work& work, uint32_t i) {
   return i & ((1U << work.group().place_bits) - 1);
 }
 
+// Calls act(product) for the one that a thread has: where code is made for a node it is known in each call.
+template <class Act>
+TREK_TILE void with_product([[maybe_unused]] const Work& work, uint32_t product, Act act) {
+#ifdef TREK_SPECIALISED
+  each_row<kMaxProducts>(work.group().products, [&](uint32_t p) TREK_TILE_LAMBDA {
+    if (p == product) act(p);
+  });
+#else
+  act(product);
+#endif
+}
+
 // Asks for all that tails and program have beside the sums. Copies are of no group yet.
 TREK_TILE void load_group(const Task& task, const Work& work) {
   const ThinGroup& group = work.group();
@@ -60,22 +72,22 @@ TREK_TILE void load_group(const Task& task, const Work& work) {
     const uint32_t product = product_of(work, i);
     const Member member = member_of(work, tile_place(work, i));
     if (product >= group.products || !member.exists) continue;
-    TREK_ROLLED
-    for (uint32_t s = 0; s < group.tail_steps[product]; ++s) {
-      const TailStep& step = group.tail[product][s];
-      if (is_operand(step))
-        load_beside(task, work, work.node.operand(step.index), beside_of(step, member.output),
-                    group_slot_at(group_slot::kBeside + s, i));
-    }
+    with_product(work, product, [&](uint32_t p) TREK_TILE_LAMBDA {
+      each_row<kGroupTail>(group.tail_steps[p], [&](uint32_t s) TREK_TILE_LAMBDA {
+        const TailStep& step = group.tail[p][s];
+        if (is_operand(step))
+          load_beside(task, work, work.node.operand(step.index), beside_of(step, member.output),
+                      group_slot_at(group_slot::kBeside + s, i));
+      });
+    });
     if (product != 0) continue;
-    TREK_ROLLED
-    for (uint32_t l = 0; l < group.loads; ++l) {
+    each_row<kGroupLoads>(group.loads, [&](uint32_t l) TREK_TILE_LAMBDA {
       const Load& load = *work.node.load(group.first_load + l);
       const Operand& from = work.node.operand(load.operand);
       const int64_t place =
           from.map.kind == Map::same ? member.output.element : member.output.column;
       load_beside(task, work, from, place, group_slot_at(load.slot, i));
-    }
+    });
   }
 }
 
@@ -185,12 +197,11 @@ TREK_TILE void finish_group(const Task& task, const Work& work) {
     const Member member = member_of(work, i);
     if (!member.exists) continue;
     group_steps(task, work, i);
-    TREK_ROLLED
-    for (uint32_t r = 0; r < work.node.results; ++r) {
+    each_row<kGroupResults>(work.node.results, [&](uint32_t r) TREK_TILE_LAMBDA {
       const Operand& to = work.node.result(r);
       store32(work.memory(to), static_cast<DType>(to.dtype), member.output.element,
               bits_of(read_slot(task, group.gives[r], i)));
-    }
+    });
   }
 }
 

@@ -377,6 +377,18 @@ struct Thin {
   uint8_t fours;   // the left operand is read in fours
   uint8_t copied;  // and copied as it lies
   uint8_t alone;   // a tile is one part, and a thread has one output of it or none
+  uint8_t stays;   // the columns stay in shared memory, where the task says (matrix_thin_stays.h)
+  uint8_t unused[3];
+};
+
+// Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins. It comes as
+// the count of a task, which has one tile.
+inline constexpr uint32_t kThinPlaces = 8;
+inline constexpr uint32_t kPlaceStep = 128;
+struct ThinPlace {
+  int64_t count;
+  TREK_ON_DEVICE uint32_t number() const { return static_cast<uint32_t>(count) % kPlaceStep; }
+  TREK_ON_DEVICE uint32_t at() const { return static_cast<uint32_t>(count) - number(); }
 };
 
 // How a small product divides a tile (matrix_small_cut.h). Of an operand a *run* are its neighbours in memory: all k of
@@ -578,7 +590,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
-static_assert(sizeof(Thin) == 40 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
+static_assert(sizeof(Thin) == 44 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 280);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);

@@ -16,8 +16,9 @@ namespace trek::device {
 namespace shared_at {
 inline constexpr uint32_t kScalars = 0;  // uint64_t[kMaxScalars], register form
 inline constexpr uint32_t kContext = 960;
-inline constexpr uint32_t kKept = 992;    // 32 bytes that stay from task to task; zero at first
-inline constexpr uint32_t kSlots = 1024;  // of micro-programs
+inline constexpr uint32_t kKept = 992;     // 32 bytes that stay from task to task; zero at first
+inline constexpr uint32_t kPlaces = 1016;  // the last 8 of these: matrix_thin_stays.h
+inline constexpr uint32_t kSlots = 1024;   // of micro-programs
 inline constexpr uint32_t kElements = kSlots + 24 * 1024;  // int64_t[4] of a thread, of narrow ones
 inline constexpr uint32_t kValues = kSlots + 32 * 1024;    // staged elements
 inline constexpr uint32_t kWork = kValues + 64 * 1024;     // partials, panels, keys

@@ -78,7 +78,7 @@ struct KeptCorrections {
   float correction1;
   float correction2;
 };
-static_assert(shared_at::kKept + sizeof(KeptCorrections) <= shared_at::kSlots);
+static_assert(shared_at::kKept + sizeof(KeptCorrections) <= shared_at::kPlaces);
 
 // What is the same for all elements of an Adam. The powers are long, so two warps make one each. A sync at the
 // end.

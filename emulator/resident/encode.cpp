@@ -10,6 +10,7 @@
 #include "emulator/device/describe.h"
 #include "emulator/loading.h"
 #include "emulator/resident/pipeline.h"
+#include "emulator/resident/places.h"
 
 namespace trek::resident {
 namespace {
@@ -44,6 +45,7 @@ class Encoder {
  private:
   void check_limits();
   void describe_nodes();
+  void place_weights();
   void sort_tasks();
   void encode_region(uint32_t index);
   void encode_tasks_before(uint32_t node);
@@ -69,7 +71,8 @@ class Encoder {
   const Plan& plan_;
   Image image_;
   isa::Problems problems_;
-  std::vector<Descriptor> descriptors_;          // per node
+  std::vector<Descriptor> descriptors_;  // per node
+  Places places_;
   std::vector<std::vector<uint32_t>> children_;  // per region, in program order
   std::vector<std::vector<uint32_t>> tasks_;     // per processor, in program order
   uint32_t processor_ = 0;
@@ -132,6 +135,21 @@ void Encoder::describe_nodes() {
     image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
                               described.bytes.end());
     image_.descriptors.resize((image_.descriptors.size() + 15) / 16 * 16);
+  }
+}
+
+void Encoder::place_weights() {
+  std::vector<device::Node*> nodes;
+  for (const Descriptor& descriptor : descriptors_) {
+    auto* node =
+        reinterpret_cast<device::Node*>(image_.descriptors.data() + size_t{16} * descriptor.at);
+    nodes.push_back(device::is_thin(*node) ? node : nullptr);
+  }
+  places_ = places_of(plan_, {nodes.data(), nodes.size()});
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (!places_.stays[n]) continue;
+    nodes[n]->matrix.thin.cut.stays = 1;
+    descriptors_[n].kind = Kind::stays;
   }
 }
 
@@ -212,7 +230,7 @@ void Encoder::encode_task(uint32_t index) {
   record.reads = static_cast<uint8_t>(descriptor.reads.size());
   std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
   record.first = task.first;
-  record.count = task.count;
+  record.count = record.kind == Kind::stays ? places_.count[index] : task.count;
   record.loop = innermost_loop(task.region);
   if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
   const auto waits = plan_.waits_of(task);
@@ -303,6 +321,7 @@ isa::Result<Image> Encoder::run() {
   if (!problems_.empty()) return std::move(problems_);
   describe_nodes();
   if (!problems_.empty()) return std::move(problems_);
+  place_weights();
   sort_tasks();
   image_.giver = find_giver();
   image_.processors = static_cast<uint32_t>(plan_.device.processors);

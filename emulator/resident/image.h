@@ -28,10 +28,11 @@ enum class Kind : uint8_t {
   rows,   // the same, of short rows that are reduced (device/quick_rows.h)
   move,   // the same, of a move between known places (device/quick_move.h)
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
-  copied,    // the same, of a product whose operands have tensor maps
-  decide,    // processor 0: works out trips, and tells all processors
-  emit,      // processor 0: a tensor to the host
-  next,      // processor 0: a block of a stream from the host
+  stays,   // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
+  copied,  // the same, of a product whose operands have tensor maps
+  decide,  // processor 0: works out trips, and tells all processors
+  emit,    // processor 0: a tensor to the host
+  next,    // processor 0: a block of a stream from the host
   decision,  // everyone: reads what `decide` told, for `region` and `other`
   enter,     // everyone: enters `region`, or goes `to` behind it
   leave,     // everyone: goes `to` the next trip of `region`, or on

@@ -434,6 +434,14 @@ TREK_RESIDENT_CALL void perform_thin() {
                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
                        environment_of(shared, slot), [] { return is_ready(); });
 }
+TREK_RESIDENT_CALL void perform_stays() {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+  device::execute_stays(block_of_units(shared),
+                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
+                        {slot.record.count}, environment_of(shared, slot),
+                        [] { return is_ready(); });
+}
 
 // A task of a node that is quick in this way. Not slot.node: as above.
 template <device::Quick kQuick, class Turns>
@@ -479,6 +487,8 @@ TREK_RESIDENT void compute() {
 #else
     if (kind == Kind::thin) {
       perform_thin();
+    } else if (kind == Kind::stays) {
+      perform_stays();
     } else if (kind == Kind::quick) {
       const uint32_t times = same_for_all(slot.times);
       perform_quick<device::Quick::simple>(shared, slot, [&](uint32_t turn) {

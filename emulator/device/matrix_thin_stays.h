@@ -1,0 +1,150 @@
+// Products of one row of f32 whose columns stay in shared memory, because nothing in the loop takes their place.
+//
+// In a loop the same weights come to the same processor in every trip, and bringing them takes longer than all else that
+// a task does: a copy of 16 bytes of each row of the right operand is a request of its own. So the encoder gives tasks
+// of a loop places in the upper part of shared memory (emulator/resident/places.h), one for everything that is the same
+// there: the steps of an LSTM share theirs. A byte of shared memory says of each place whether the columns are there.
+// Whoever uses this memory for something else says that nothing is (forget_places()); a new launch begins with none.
+//
+// Then a thread has its block of 64 k of a column in registers before the task's inputs are there, and only the left
+// operand is to come. Everything else is as in matrix_thin.h.
+#pragma once
+
+#include "emulator/device/matrix_thin.h"
+
+namespace trek::device {
+
+namespace thin {
+
+TREK_TILE bool stays(const Node& node) { return is_thin(node) && node.matrix.thin.cut.stays != 0; }
+// Whether a task of a node leaves places as they are. Micro-programs of elements, unless they are streamed, and moves
+// have no more than their slots.
+TREK_TILE bool leaves_places(const Node& node) {
+  switch (static_cast<Kind>(node.kind)) {
+    case Kind::matrix:
+      return is_thin(node) && !makes_left(node);
+    case Kind::program:
+      return node.result(0).elements < kStreamed;
+    case Kind::move:
+    case Kind::update:
+    case Kind::fill:
+      return true;
+    default:
+      return false;
+  }
+}
+TREK_TILE uint8_t* place_of_columns(const Task& task, uint32_t number) {
+  return task.shared<uint8_t>(shared_at::kPlaces) + number;
+}
+
+// A block of k of a column, and where its sum goes.
+struct Chain {
+  uint32_t block = 0;
+  uint32_t column = 0;
+  uint32_t depth = 0;  // k, a multiple of kAtOnce; 0: there is none
+  float y[kBlock] = {};
+
+  TREK_TILE_MEMBER void name(const Work& work, uint32_t columns, uint32_t number) {
+    const Thin& cut = work.cut();
+    const uint32_t by = cut.by_line != 0 ? cut.blocks : columns;
+    const uint32_t above = number / by;
+    const uint32_t beside = number - above * by;
+    block = cut.by_line != 0 ? beside : above;
+    column = cut.by_line != 0 ? above : beside;
+    const uint32_t k = block * kBlock;
+    if (number < cut.blocks * columns) depth = cut.k - k < kBlock ? cut.k - k : kBlock;
+  }
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work, uint32_t panel) {
+    const Thin& cut = work.cut();
+    if (cut.by_line != 0) {
+      const auto* at =
+          task.shared<const std::byte>(panel + (column * cut.blocks + block) * cut.row);
+      TREK_UNROLLED
+      for (uint32_t k = 0; k < kBlock; k += 4) {
+        if (k >= depth) continue;
+        const Words four = *reinterpret_cast<const Words*>(ahead_of(at, 4 * k));
+        TREK_UNROLLED
+        for (uint32_t e = 0; e < 4; ++e) y[k + e] = as_float(four.e[e]);
+      }
+    } else {
+      const auto* at =
+          task.shared<const std::byte>(panel + block * (kBlock + 1) * cut.row + 4 * column);
+      TREK_UNROLLED
+      for (uint32_t k = 0; k < kBlock; ++k)
+        if (k < depth) y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
+    }
+  }
+  TREK_TILE_MEMBER void multiply(const Task& task, const Work& work, uint32_t columns) const {
+    if (depth == 0) return;
+    const float* x = task.shared<float>(shared_at::kValues) + block * (kBlock + kLeftPad);
+    float sum = 0;
+    if (depth == kBlock) {  // no branch within, so that all of x is on its way
+      multiply<0, kBlock>(x, sum);
+    } else {
+      multiply<0, kAtOnce>(x, sum);
+      if (depth > kAtOnce) multiply<kAtOnce, 2 * kAtOnce>(x, sum);
+      if (depth > 2 * kAtOnce) multiply<2 * kAtOnce, 3 * kAtOnce>(x, sum);
+    }
+    task.shared<float>(work.cut().sums)[block * columns + column] = sum;
+  }
+
+ private:
+  template <uint32_t kFrom, uint32_t kTo>
+  TREK_TILE_MEMBER void multiply(const float* x, float& sum) const {
+    Words four[(kTo - kFrom) / 4];
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < (kTo - kFrom) / 4; ++i)
+      four[i] = *reinterpret_cast<const Words*>(ahead_of(x, kFrom + 4 * i));
+    TREK_UNROLLED
+    for (uint32_t k = kFrom; k < kTo; ++k)
+      sum = semantics::fma(as_float(four[(k - kFrom) / 4].e[k % 4]), y[k], sum);
+  }
+};
+
+}  // namespace thin
+
+// Says that no place of shared memory has what it is for. What follows waits for a sync before it asks.
+TREK_TILE void forget_places(const Task& task) {
+  if (task.thread() == 0) *task.shared<Aliased<uint64_t>>(shared_at::kPlaces) = 0;
+}
+
+// multiply_tile_thin() of a product whose columns stay at `place`.
+template <class Ready>
+TREK_TILE void multiply_tile_stays(const Task& task, const Node& node, int64_t tile,
+                                   ThinPlace place, std::byte* arena, Ready ready) {
+  using namespace thin;  // NOLINT(google-build-using-namespace)
+  const Work work = work_of(task, node, tile, arena);
+  if (*place_of_columns(task, place.number()) == 0) {
+    ask<4>(task, work, 0, place.at());
+    wait_for_copies(0);
+    task.sync();
+    if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
+  }
+  const uint32_t columns = work.is_group() ? work.cut().part : work.columns;
+  Chain chain;
+  chain.name(work, columns, task.thread());
+  chain.load(task, work, place.at());
+  if (!ready()) return;
+  stage<DType::f32>(task, work);
+  load_tails(task, work);
+  commit_copies();
+  wait_for_copies(0);
+  task.sync();
+  chain.multiply(task, work, columns);
+#ifndef __CUDA__
+  for (uint32_t i = task.thread() + task.threads(); i < work.cut().blocks * columns;
+       i += task.threads()) {
+    Chain other;
+    other.name(work, columns, i);
+    other.load(task, work, place.at());
+    other.multiply(task, work, columns);
+  }
+#endif
+  task.sync();
+  if (work.is_group())
+    finish_group(task, work);
+  else
+    finish(task, work, work.columns, 0);
+}
+
+}  // namespace trek::device

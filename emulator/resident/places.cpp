@@ -1,0 +1,113 @@
+#include "emulator/resident/places.h"
+
+#include <algorithm>
+#include <map>
+
+#include "emulator/device/matrix_thin_cut.h"
+
+namespace trek::resident {
+namespace {
+
+using device::kPlaceStep;
+using device::kSharedBytes;
+using device::kThinPlaces;
+using plan::kNone;
+
+// Whether the unit has a form for it: one matrix, a tile of one part, and a thread for each block of a column.
+bool can_stay(const device::Node& node) {
+  const device::Thin& cut = node.matrix.thin.cut;
+  const bool group = node.matrix.thin.group.products != 0;
+  const auto columns = group ? cut.part : static_cast<uint32_t>(node.matrix.tile_columns);
+  return node.bytes <= device::kNodeBytes &&
+         node.operand(1).dtype == static_cast<uint8_t>(isa::DType::f32) && cut.rows == 1 &&
+         cut.immutable != 0 && cut.ahead == 0 && (group || cut.alone != 0) && cut.k % 16 == 0 &&
+         cut.blocks * columns <= device::kBlockThreads && !device::makes_left(node) &&
+         node.operand(0).elements == node.matrix.k &&
+         node.operand(1).elements == node.matrix.k * node.matrix.n;
+}
+
+// All that says what lies in a place, and how.
+std::vector<int64_t> columns_of(const device::Node& node, int64_t tile) {
+  const device::Matrix& of = node.matrix;
+  const device::Thin& cut = of.thin.cut;
+  const device::ThinGroup& group = of.thin.group;
+  std::vector<int64_t> all = {tile,        of.tile_columns,
+                              of.n,        of.k,
+                              of.b_k,      of.b_column,
+                              cut.pitch,   cut.row,
+                              cut.part,    cut.blocks,
+                              cut.piece,   cut.by_line,
+                              group.panel, node.operand(1).offset};
+  for (uint32_t p = 1; p < group.products; ++p)
+    all.push_back(node.operand(group.others + p - 1).offset);
+  return all;
+}
+
+uint32_t bytes_of(const device::Node& node) {
+  return (node.matrix.thin.cut.bytes + kPlaceStep - 1) / kPlaceStep * kPlaceStep;
+}
+// The end of what a thin product works in.
+uint32_t end_of_work(const device::Node& node) {
+  const device::Thin& cut = node.matrix.thin.cut;
+  return cut.sums + 4 * cut.rows * cut.blocks * cut.part;
+}
+
+uint32_t innermost_loop(const plan::Plan& plan, uint32_t region) {
+  while (region != kNone && !plan.regions[region].is_loop()) region = plan.regions[region].parent;
+  return region;
+}
+
+// What a processor has: of each content its place.
+struct Processor {
+  uint32_t begin = kSharedBytes / kPlaceStep * kPlaceStep;  // of the lowest place
+  uint32_t work = 0;
+  std::map<std::vector<int64_t>, int64_t> places;
+
+  // False where there is no room.
+  bool take(const device::Node& node, int64_t tile) {
+    const auto [found, is_new] = places.try_emplace(columns_of(node, tile));
+    if (!is_new) return true;
+    const uint32_t bytes = bytes_of(node);
+    if (places.size() > kThinPlaces || work + bytes > begin) return false;
+    begin -= bytes;
+    found->second = begin + static_cast<int64_t>(places.size()) - 1;
+    return true;
+  }
+};
+
+}  // namespace
+
+Places places_of(const plan::Plan& plan, std::span<const device::Node* const> nodes) {
+  Places all = {std::vector<bool>(nodes.size()), std::vector<int64_t>(plan.tasks.size())};
+  std::vector<Processor> processors(static_cast<size_t>(plan.device.processors));
+  std::vector<bool> can(nodes.size());
+  for (size_t n = 0; n < nodes.size(); ++n) can[n] = nodes[n] != nullptr && can_stay(*nodes[n]);
+  std::map<uint32_t, std::vector<uint32_t>> tasks;  // that may have places, by their loop
+  for (uint32_t t = 0; t < plan.tasks.size(); ++t) {
+    const plan::Task& task = plan.tasks[t];
+    const device::Node* node = nodes[task.node];
+    if (node == nullptr) continue;
+    Processor& processor = processors[task.processor];
+    processor.work = std::max(processor.work, end_of_work(*node));
+    const uint32_t loop = innermost_loop(plan, task.region);
+    if (can[task.node] && loop != kNone) tasks[loop].push_back(t);
+  }
+  for (const auto& [loop, wanted] : tasks) {
+    std::vector<Processor> tried = processors;
+    const bool fits = std::all_of(wanted.begin(), wanted.end(), [&](uint32_t t) {
+      const plan::Task& task = plan.tasks[t];
+      return tried[task.processor].take(*nodes[task.node], task.first);
+    });
+    if (!fits) continue;
+    processors = std::move(tried);
+    for (const uint32_t t : wanted) {
+      const plan::Task& task = plan.tasks[t];
+      all.stays[task.node] = true;
+      all.count[t] =
+          processors[task.processor].places.at(columns_of(*nodes[task.node], task.first));
+    }
+  }
+  return all;
+}
+
+}  // namespace trek::resident

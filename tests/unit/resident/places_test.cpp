@@ -1,0 +1,100 @@
+// Weights that stay in shared memory over the trips of a loop: which do, and that no two share memory.
+#include "emulator/resident/places.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "emulator/resident/encode.h"
+#include "emulator/resident/image.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::resident::test {
+namespace {
+
+// Two layers, the first of them twice a trip; WIDTH columns, with TYPE weights; BODY is in the loop besides.
+constexpr const char* kLayers = R"(
+.state @x {1}[1,{0}] = normal(0, 1, key=1)
+.state @first {1}[{0},{0}] = normal(0, 1, key=2)
+.state @second {1}[{0},{0}] = normal(0, 1, key=3)
+.func main() {{
+  loop $i = 0 until 3 {{
+    %h = matmul @x, @first, tail=tanh
+    %g = matmul %h, @second, tb, tail=tanh
+    @x = matmul %g, @first, tail=tanh
+    {2}
+  }}
+}}
+)";
+
+struct Encoded {
+  plan::Plan plan;
+  Image image;
+};
+Encoded encoded(const std::string& program, int processors) {
+  const isa::Module module = plan::test::assembled(program);
+  plan::Plan plan = plan::test::linked(module, plan::test::small_device(processors));
+  auto image = encode(plan);
+  REQUIRE(image);
+  return {std::move(plan), image.take()};
+}
+const device::Node& node_of(const Image& image, const Record& record) {
+  return *reinterpret_cast<const device::Node*>(image.descriptors.data() +
+                                                size_t{16} * record.descriptor);
+}
+size_t staying(const Encoded& all) {
+  std::set<uint32_t> nodes;
+  for (const Record& record : all.image.records)
+    if (record.kind == Kind::stays) nodes.insert(record.node);
+  return nodes.size();
+}
+
+}  // namespace
+
+TEST_CASE("weights of a loop have places that no other work of their processor touches") {
+  for (const int processors : {1, 3, 40}) {
+    const Encoded all = encoded(fmt::format(kLayers, 64, "f32", ""), processors);
+    CHECK(staying(all) == 3);
+    for (size_t p = 0; p < all.image.queues.size(); ++p) {
+      std::map<uint32_t, std::pair<uint32_t, uint32_t>> places;  // number: begin, end
+      std::set<std::pair<uint32_t, int64_t>> contents;           // node, tile
+      uint32_t work = 0;
+      for (size_t r = all.image.queues[p]; all.image.records[r].kind != Kind::halt; ++r) {
+        const Record& record = all.image.records[r];
+        if (record.kind != Kind::stays) continue;
+        const device::Node& node = node_of(all.image, record);
+        const device::Thin& cut = node.matrix.thin.cut;
+        const device::ThinPlace place = {record.count};
+        REQUIRE(place.number() < device::kThinPlaces);
+        CHECK(place.at() % 128 == 0);
+        const std::pair range = {place.at(), place.at() + cut.bytes};
+        CHECK(places.try_emplace(place.number(), range).first->second == range);
+        contents.emplace(record.node == 2 ? 0 : record.node, record.first);  // nodes 0 and 2 share
+        work = std::max(work, cut.sums + 4 * cut.blocks * cut.part);
+      }
+      CHECK(places.size() == contents.size());
+      uint32_t before = work;
+      std::map<uint32_t, uint32_t> in_order;
+      for (const auto& [number, range] : places) in_order.insert(range);
+      for (const auto& [begin, end] : in_order) {
+        CHECK(begin >= before);
+        before = end;
+      }
+      CHECK(before <= device::kSharedBytes);
+    }
+  }
+}
+
+TEST_CASE("weights that change, that are of 16 bits or for which there is no room do not stay") {
+  CHECK(staying(encoded(fmt::format(kLayers, 64, "f32", "@second = mul @second, 0.5"), 3)) == 2);
+  CHECK(staying(encoded(fmt::format(kLayers, 64, "bf16", ""), 3)) == 0);
+  CHECK(staying(encoded(fmt::format(kLayers, 70, "f32", ""), 3)) == 0);  // no multiple of 16
+  CHECK(staying(encoded(fmt::format(kLayers, 256, "f32", ""), 3)) ==
+        0);  // for one processor of three
+}
+
+}  // namespace trek::resident::test
