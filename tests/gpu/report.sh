@@ -1,5 +1,5 @@
-# What scripts that check an engine on a device share; to be sourced. They have `out`, a folder for logs, `results` for
-# reports, and say what they find in `fact` and by fail().
+# What scripts that check an engine on a device share; to be sourced. They have `p`, the package, `out`, a folder for
+# logs, `results` for reports, and say what they find in `fact` and by fail().
 failures=()
 declare -A fact
 fail() { echo "FAILED: $1"; failures+=("$1"); }
@@ -14,6 +14,7 @@ report() {
   {
     echo "{"
     echo "  \"command\": \"$2\","
+    echo "  \"revision\": \"$(cat "$p/REVISION" 2>/dev/null || echo unknown)\","
     echo "  \"device\": \"$device\", \"driver\": \"$driver\", \"date\": \"$(date -u +%F)\","
     for key in "${!fact[@]}"; do echo "  \"$key\": ${fact[$key]},"; done | sort
     echo "  \"failures\": \"${failures[*]:-none}\""
