@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "emulator/device/matrix_thin_cut.h"
 
@@ -63,15 +64,15 @@ struct Processor {
   uint32_t work = 0;
   std::map<std::vector<int64_t>, int64_t> places;
 
-  // False where there is no room.
-  bool take(const device::Node& node, int64_t tile) {
+  // As device::ThinPlace::count; nothing where there is no room.
+  std::optional<int64_t> take(const device::Node& node, int64_t tile) {
     const auto [found, is_new] = places.try_emplace(columns_of(node, tile));
-    if (!is_new) return true;
+    if (!is_new) return found->second;
     const uint32_t bytes = bytes_of(node);
-    if (places.size() > kThinPlaces || work + bytes > begin) return false;
+    if (places.size() > kThinPlaces || work + bytes > begin) return {};
     begin -= bytes;
     found->second = begin + static_cast<int64_t>(places.size()) - 1;
-    return true;
+    return found->second;
   }
 };
 
@@ -94,17 +95,19 @@ Places places_of(const plan::Plan& plan, std::span<const device::Node* const> no
   }
   for (const auto& [loop, wanted] : tasks) {
     std::vector<Processor> tried = processors;
-    const bool fits = std::all_of(wanted.begin(), wanted.end(), [&](uint32_t t) {
-      const plan::Task& task = plan.tasks[t];
-      return tried[task.processor].take(*nodes[task.node], task.first);
-    });
-    if (!fits) continue;
-    processors = std::move(tried);
+    std::vector<int64_t> counts;
     for (const uint32_t t : wanted) {
       const plan::Task& task = plan.tasks[t];
-      all.stays[task.node] = true;
-      all.count[t] =
-          processors[task.processor].places.at(columns_of(*nodes[task.node], task.first));
+      const std::optional<int64_t> count =
+          tried[task.processor].take(*nodes[task.node], task.first);
+      if (!count) break;
+      counts.push_back(*count);
+    }
+    if (counts.size() < wanted.size()) continue;
+    processors = std::move(tried);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      all.stays[plan.tasks[wanted[i]].node] = true;
+      all.count[wanted[i]] = counts[i];
     }
   }
   return all;
