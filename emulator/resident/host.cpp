@@ -29,9 +29,8 @@ using driver::Status;
 // A page that the system may give for so many bytes: a product goes through panels and tensors in strides of many
 // pages, and there are few entries for the small ones.
 constexpr uint64_t kLarge = uint64_t{2} * 1024 * 1024;
-// How often a processor looks at a counter before it lets others have the core between looks, and before it sleeps.
-constexpr int kPatience = 400;
-constexpr int kLongPatience = 2000;
+// How often a processor looks at a counter before it sleeps between looks.
+constexpr int kPatience = 2000;
 constexpr auto kShortRest = std::chrono::microseconds(20);
 constexpr auto kLongRest = std::chrono::microseconds(500);
 
@@ -147,8 +146,6 @@ class Processor {
       if (must_leave(launch_, task.due.moment)) return false;
       if (looks < kPatience)
         pause();
-      else if (looks < kLongPatience)
-        std::this_thread::yield();
       else
         std::this_thread::sleep_for(std::chrono::microseconds(20));
     }

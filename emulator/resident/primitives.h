@@ -100,7 +100,21 @@ inline uint64_t nanoseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
-inline void pause() { std::this_thread::yield(); }
+// A look later. Who yields to the threads of other programs waits for a slice of each, milliseconds; who sleeps comes
+// before them. So where a yield takes long, the next waits of this thread are sleeps.
+inline void pause() {
+  constexpr uint64_t kLong = 50'000;  // nanoseconds
+  constexpr int kSleeps = 256;
+  thread_local int sleeps = 0;
+  if (sleeps > 0) {
+    --sleeps;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    return;
+  }
+  const uint64_t before = nanoseconds();
+  std::this_thread::yield();
+  if (nanoseconds() - before > kLong) sleeps = kSleeps;
+}
 
 #endif
 
