@@ -62,46 +62,17 @@ TREK_FN T silu(T x) {
   return x > saturates<T>() || x == T(0) ? x : value;
 }
 
-// 1 - Phi(|x|) = erfc(|x| / sqrt 2) / 2 = 2^k tail, and e^(-x^2/2) = 2^k density, as pairs.
-template <Float T>
-struct NormalTail {
-  IntOf<T> k;
-  Pair<T> tail;
-  Pair<T> density;
-};
-
-// The magnitude from which on gelu and its gradient have reached their limits.
-template <Float T>
-TREK_FN T normal_most() {
-  return constant<T>(16.0f, 39.5);
-}
-
-// Of a magnitude up to that.
-template <Float T>
-TREK_FN NormalTail<T> normal_tail(T x) {
-  const Pair<T> exponent = two_product(T(-0.5) * x, x);
-  const ExpParts<T> e = exp_parts_within(exponent.hi, exponent.lo);
-  const Pair<T> density = exp_pair(e);
-  const T unit = constant<T>(0.25f, 1.0);
-  const Pair<T> root_half = {constant<T>(0x1.6a09e6p-1f, 0x1.6a09e667f3bcdp-1) * unit,
-                             constant<T>(0x1.9fcef4p-27f, -0x1.bdd3413b26456p-55) * unit};
-  const Pair<T> z = multiply(x, root_half);
-  return {e.k, multiply(density, scaled_erfc(z, unit, T(0.5))), density};
-}
-
-// x Phi(x), Phi the normal distribution function: x tail below 0, x - x tail above; x for a zero.
+// x Phi(x), Phi the normal distribution function: x - |x| (1 - Phi(|x|)), and below 0 the second term alone.
 // gelu(-inf) = -0.
 template <Float T>
 TREK_FN T gelu(T x) {
   const T magnitude = at_most(abs(x), normal_most<T>());
   const NormalTail<T> n = normal_tail(magnitude);
-  const bool negative = is_negative(x);
-  // |x| tail or tail, by powers of two that keep small numbers from underflow until the last product rounds once.
+  // By a power of two that keeps small numbers from underflow until the last product, which rounds once.
   constexpr IntOf<T> kAhead = 3 * (Format<T>::kBias + 1) / 4;
-  const T power = power_of_two<T>(n.k + kAhead);
-  const T factor = negative ? magnitude * power : power;
-  const T below = fma(factor, n.tail.hi, factor * n.tail.lo) * -power_of_two<T>(-kAhead);
-  return negative ? below : fma(magnitude, below, x);
+  const T product = (magnitude * power_of_two<T>(n.k + kAhead)) * n.ratio;
+  const T minuend = x < T(0) ? T(-0.0) : x;
+  return fma(fma(product, n.growth, product), -power_of_two<T>(-kAhead), minuend);
 }
 
 // x clamped to where gelu_tanh and its gradient have reached their limits.

@@ -35,9 +35,8 @@ template <Float T>
 TREK_FN T gelu_grad(T dy, T x) {
   const T clamped = at_least(at_most(x, normal_most<T>()), -normal_most<T>());
   const NormalTail<T> n = normal_tail(abs(clamped));
-  const T tail = scale(n.tail.hi + n.tail.lo, n.k);
-  const T density = n.density.hi + n.density.lo;
-  const T phi = scale(density * constant<T>(0x1.988454p-2f, 0x1.9884533d43651p-2), n.k);
+  const T tail = scale(fma(n.ratio, n.growth, n.ratio), n.k);
+  const T phi = scale(n.density * constant<T>(0x1.988454p-2f, 0x1.9884533d43651p-2), n.k);
   const T distribution = clamped < T(0) ? tail : T(1) - tail;
   return dy * fma(clamped, phi, distribution);
 }

@@ -28,9 +28,17 @@ TREK_FN T exp_most() {
   return constant<T>(100.0f, 720.0);
 }
 
-// e^(x + lo), |lo| <= ulp(x), for x in the range above; NaN stays NaN.
+// x + lo = k ln 2 + first + second, both parts rounded once.
 template <Float T>
-TREK_FN ExpParts<T> exp_parts_within(T x, T lo) {
+struct ExpReduced {
+  IntOf<T> k;
+  T first;
+  T second;
+};
+
+// Of x in the range above, |lo| <= ulp(x); NaN stays NaN.
+template <Float T>
+TREK_FN ExpReduced<T> exp_reduce(T x, T lo) {
   // Adding 1.5 * 2^p leaves the nearest integer in the low bits of the sum.
   const T shift = constant<T>(0x1.8p23f, 0x1.8p52);
   const T shifted = fma(x, constant<T>(0x1.715476p+0f, 0x1.71547652b82fep+0), shift);
@@ -41,24 +49,31 @@ TREK_FN ExpParts<T> exp_parts_within(T x, T lo) {
   // x - k ln2_hi is exact (a multiple of ulp(x) or of ulp(ln2_hi), below 0.36).
   const T ln2_hi = constant<T>(0x1.62e43p-1f, 0x1.62e42fefa39efp-1);
   const T ln2_lo = constant<T>(-0x1.05c61p-29f, 0x1.abc9e3b39803fp-56);
-  const T first = fma(-k, ln2_hi, x);
-  const T second = fma(-k, ln2_lo, lo);
-  // first is 0, not below second, or a multiple of 2^-25 (f64: 2^-54), where second is below 2^-17 (2^-42).
-  const Pair<T> r = fast_two_sum(first, second);
+  return {exponent, fma(-k, ln2_hi, x), fma(-k, ln2_lo, lo)};
+}
 
-  T q;
-  if constexpr (sizeof(T) == 4) {
-    q = horner(r.hi, 0x1p-1f, 0x1.555556p-3f, 0x1.5554aep-5f, 0x1.111046p-7f, 0x1.6d9658p-10f,
-               0x1.a1b7f6p-13f);
-  } else {
-    q = horner(r.hi, 0x1p-1, 0x1.5555555555555p-3, 0x1.555555555555cp-5, 0x1.1111111111149p-7,
-               0x1.6c16c16c13edfp-10, 0x1.a01a01a01713bp-13, 0x1.a01a01b17525ap-16,
-               0x1.71de3a640390dp-19, 0x1.27e4c512bb6ebp-22, 0x1.ae6409f3e5baep-26,
-               0x1.1f952f48a5e5p-29, 0x1.61ef960d2ebf1p-33);
-  }
+// Q: e^r = 1 + r + r^2 Q(r).
+template <Float T>
+TREK_FN T exp_polynomial(T r) {
+  if constexpr (sizeof(T) == 4)
+    return horner(r, 0x1p-1f, 0x1.555556p-3f, 0x1.5554aep-5f, 0x1.111046p-7f, 0x1.6d9658p-10f,
+                  0x1.a1b7f6p-13f);
+  else
+    return horner(r, 0x1p-1, 0x1.5555555555555p-3, 0x1.555555555555cp-5, 0x1.1111111111149p-7,
+                  0x1.6c16c16c13edfp-10, 0x1.a01a01a01713bp-13, 0x1.a01a01b17525ap-16,
+                  0x1.71de3a640390dp-19, 0x1.27e4c512bb6ebp-22, 0x1.ae6409f3e5baep-26,
+                  0x1.1f952f48a5e5p-29, 0x1.61ef960d2ebf1p-33);
+}
+
+// e^(x + lo), |lo| <= ulp(x), for x in the range above; NaN stays NaN.
+template <Float T>
+TREK_FN ExpParts<T> exp_parts_within(T x, T lo) {
+  const ExpReduced<T> reduced = exp_reduce(x, lo);
+  // first is 0, not below second, or a multiple of 2^-25 (f64: 2^-54), where second is below 2^-17 (2^-42).
+  const Pair<T> r = fast_two_sum(reduced.first, reduced.second);
   // e^(r.hi + r.lo) = 1 + r.hi + (r.hi^2 Q + r.lo (1 + r.hi)).
-  const T tail = fma(r.hi * r.hi, q, fma(r.lo, r.hi, r.lo));
-  return {exponent, r.hi, tail};
+  const T tail = fma(r.hi * r.hi, exp_polynomial(r.hi), fma(r.lo, r.hi, r.lo));
+  return {reduced.k, r.hi, tail};
 }
 
 // The same for any hi, which is first brought into that range.

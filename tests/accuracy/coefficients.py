@@ -172,11 +172,16 @@ def erfc_p(k):  # erfc z = e^(-z^2) P(t) / (z + k), t = (z - k) / (z + k)
     return lambda t: (lambda z: (z + k) * erfcx(z))(k * (1 + t) / (1 - t))
 
 
+def tail_p(k):  # 1 - Phi(y) = e^(-y^2/2) P(t) / (y + k), t = (y - k) / (y + k)
+    return lambda t: (lambda y: (y + k) * erfcx(y / mp.sqrt(2)) / 2)(k * (1 + t) / (1 - t))
+
+
 def main(only):
     half_ln2 = mp.log(2) / 2 * mpf("1.0001")
     smax = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mpf("1.00001")) ** 2
     quarter = (mp.pi / 4 * mpf("1.0001")) ** 2
     k32, k64 = mpf(ERFC_K32), mpf(ERFC_K64)
+    k_tail = mpf(TAIL_K)
     t = lambda z, k: (mpf(z) - k) / (mpf(z) + k)
     jobs = {
         "exp32": lambda: fit("exp Q", exp_q, lambda r: r * r, -half_ln2, half_ln2, 5, 24),
@@ -191,6 +196,8 @@ def main(only):
         "erf64": lambda: fit("erf S", erf_s, lambda z: mpf(1), 0, 0.765625, 13, 53),
         "erfc32": lambda: fit("erfc P", erfc_p(k32), lambda x: 1 / erfc_p(k32)(x), -1, t("10.1", k32), 9, 24),
         "erfc64": lambda: fit("erfc P", erfc_p(k64), lambda x: 1 / erfc_p(k64)(x), -1, t("27.5", k64), 23, 53),
+        "tail32": lambda: fit("tail P", tail_p(k_tail), lambda x: 1 / tail_p(k_tail)(x), -1, t("14.4", k_tail), 9, 24),
+        "tail64": lambda: fit("tail P", tail_p(k_tail), lambda x: 1 / tail_p(k_tail)(x), -1, t("39.2", k_tail), 23, 53),
     }
     for name, job in jobs.items():
         if not only or name in only:
@@ -222,9 +229,10 @@ def main(only):
         mp.dps = 70
 
 
-# The variable of the erfc fit is t = (z - K) / (z + K).
+# The variable of the erfc fit, and of that of the normal tail, is t = (z - K) / (z + K).
 ERFC_K32 = 2
 ERFC_K64 = 3
+TAIL_K = 3.5
 
 if __name__ == "__main__":
     main(set(sys.argv[1:]))

@@ -62,7 +62,7 @@ std::vector<Function<T>> make() {
       TREK_ROW("erf", s::erf(x), erf(x), 1, 0, rising, unary, -15, 2, {0.875, 3.92, 5.92}),
       TREK_ROW("relu", s::relu(x), relu<N>(x), 0, 0, rising, unary, -3, 3, {}),
       TREK_ROW("elu", s::elu(x, T(1)), elu<N>(x), 1, 0, none, unary, -15, 5, {}),
-      TREK_ROW("gelu", s::gelu(x), gelu<N>(x), 3, 0, none, unary, -15, 5, {}),
+      TREK_ROW("gelu", s::gelu(x), gelu<N>(x), 4, 0, none, unary, -15, 5, {}),
       TREK_ROW("gelu_tanh", s::gelu_tanh(x), gelu_tanh<N>(x), 1, 0, none, unary, -15, 4, {24}),
       TREK_ROW("silu", s::silu(x), silu<N>(x), 1, 0, none, unary, -15, 9, {40}),
       TREK_ROW("mish", s::mish(x), mish<N>(x), 1, 0, none, unary, -15, 9, {40}),

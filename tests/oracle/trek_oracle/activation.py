@@ -17,14 +17,16 @@ from .elementary import (
     expm1_negative,
     fast_two_sum,
     fma,
+    integer,
     log1p_unit,
     maximum,
     minimum,
     multiply,
+    normal_tail,
     number,
     pick,
+    power_of_two,
     scale,
-    scaled_erfc,
     sigmoid,
     sigmoid_parts,
     two_product,
@@ -102,30 +104,17 @@ def gelu_tanh(x):
     return np.where((x > 24) | (x == 0), x, gated(c, gelu_tanh_argument(c)))
 
 
-def clamp_normal(x):
-    return within(x, pick(x, 16, 39.5))
-
-
-def normal_tail(x):
-    """k, T, E with 1 - Phi(|x|) = 2^k T and e^(-x^2/2) = 2^k E."""
-    half = number(x, 0.5)
-    h, low = two_product(x, x)
-    k, r, tail = exp_parts(-half * h, -half * low)
-    e = exp_pair(r, tail)
-    root = (
-        pick(x, "0x1.6a09e6p-1", "0x1.6a09e667f3bcdp-1"),
-        pick(x, "0x1.9fcef4p-27", "-0x1.bdd3413b26456p-55"),
-    )
-    t = multiply(e, scaled_erfc(multiply((np.abs(x), np.zeros_like(x)), root)))
-    return k, (half * t[0], half * t[1]), e
+def normal_most(x):
+    return pick(x, 16, 39.5)
 
 
 def gelu(x):
-    c = clamp_normal(x)
-    k, t, _ = normal_tail(c)
-    below = scale(fma(c, t[0], c * t[1]), k)
-    above = fma(-c, scale(t[0] + t[1], k), x)
-    return np.where(x < 0, below, np.where(x == 0, x, above))
+    y = clamp_above(np.abs(x), normal_most(x))
+    k, q, g, _ = normal_tail(y)
+    ahead = pick(x, 96, 768)
+    a = (y * power_of_two(x, k + integer(ahead))) * q
+    rest = np.where(x < 0, number(x, -0.0), x)
+    return fma(fma(a, g, a), -power_of_two(x, -integer(ahead)), rest)
 
 
 def mish_parts(x):
@@ -192,10 +181,10 @@ def elu_grad(dy, x, alpha):
 
 
 def gelu_grad(dy, x):
-    c = clamp_normal(x)
-    k, t, e = normal_tail(c)
-    tail = scale(t[0] + t[1], k)
-    phi = scale((e[0] + e[1]) * pick(x, "0x1.988454p-2", "0x1.9884533d43651p-2"), k)
+    c = within(x, normal_most(x))
+    k, q, g, e = normal_tail(np.abs(c))
+    tail = scale(fma(q, g, q), k)
+    phi = scale(e * pick(x, "0x1.988454p-2", "0x1.9884533d43651p-2"), k)
     return dy * fma(c, phi, np.where(c < 0, tail, number(x, 1) - tail))
 
 

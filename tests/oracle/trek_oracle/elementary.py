@@ -144,17 +144,27 @@ def exp_least(x):
     return pick(x, -130, -800)
 
 
-def exp_parts(hi, lo):
-    """k, r, tail with e^(hi + lo) = 2^k (1 + r + tail)."""
-    x = clamp_below(clamp_above(hi, pick(hi, 100, 720)), exp_least(hi))
+def exp_reduced(x, lo):
+    """k as a number, and what x + lo leaves over k ln 2, in two parts."""
     shift = pick(x, "0x1.8p23", "0x1.8p52")
     kf = fma(x, pick(x, "0x1.715476p+0", "0x1.71547652b82fep+0"), shift) - shift
-    r, low = two_sum(
+    return (
+        kf,
         fma(-kf, pick(x, "0x1.62e43p-1", "0x1.62e42fefa39efp-1"), x),
         fma(-kf, pick(x, "-0x1.05c61p-29", "0x1.abc9e3b39803fp-56"), lo),
     )
-    q = horner(r, picks(x, EXP_Q32, EXP_Q64))
-    return integer(kf), r, fma(r * r, q, fma(low, r, low))
+
+
+def exp_q(r):
+    return horner(r, picks(r, EXP_Q32, EXP_Q64))
+
+
+def exp_parts(hi, lo):
+    """k, r, tail with e^(hi + lo) = 2^k (1 + r + tail)."""
+    x = clamp_below(clamp_above(hi, pick(hi, 100, 720)), exp_least(hi))
+    kf, first, second = exp_reduced(x, lo)
+    r, low = two_sum(first, second)
+    return integer(kf), r, fma(r * r, exp_q(r), fma(low, r, low))
 
 
 def exp_pair(r, tail):
@@ -335,16 +345,41 @@ def sigmoid(x):
     return np.where(x < 0, b, number(x, 1) - b)
 
 
+def shifted(z, center):
+    """i, e, t with 1 / (z + K) = i (1 + e) and t = 1 - 2K / (z + K)."""
+    one, minus_twice = number(z, 1), number(z, -2) * center
+    d = two_sum(z, center)
+    i = one / d[0]
+    e = fma(-i, d[1], fma(-i, d[0], one))
+    return i, e, fma(minus_twice * i, e, fma(minus_twice, i, one))
+
+
 def scaled_erfc(z):
-    """e^(z^2) erfc(z) as a pair, z >= 0 a pair."""
-    factor = pick(z[0], 2, 3)
-    minus_twice = number(z[0], -2) * factor
-    d = two_sum(z[0], factor)
-    i = number(z[0], 1) / d[0]
-    e = fma(-i, d[1] + z[1], fma(-i, d[0], number(z[0], 1)))
-    t = fma(minus_twice * i, e, fma(minus_twice, i, number(z[0], 1)))
+    """e^(z^2) erfc(z) as a pair, z >= 0."""
+    i, e, t = shifted(z, pick(z, 2, 3))
     q, low = two_product(horner(t, picks(t, ERFC_P32, ERFC_P64)), i)
     return q, fma(q, e, low)
+
+
+NORMAL_N32 = """0x1.7d241ap-1 -0x1.21914ep-1 0x1.42fecap-2 -0x1.db5a78p-4 0x1.1d3018p-6 0x1.a9862cp-8
+    -0x1.a04262p-9 -0x1.03788ap-11 0x1.bb29aep-12 0x1.d1f5aep-14"""
+NORMAL_N64 = """0x1.7d241a953a614p-1 -0x1.2191517fa27b8p-1 0x1.42fec3680acabp-2 -0x1.db5837f7f553cp-4
+    0x1.1d35bdee16cbbp-6 0x1.a86cec766c74fp-8 -0x1.a200796a89733p-9 -0x1.d2a14111182dep-12
+    0x1.f3cfaae396474p-12 0x1.1928624f90e63p-14 -0x1.3d066dc079029p-14 -0x1.3b39af8e590ffp-16
+    0x1.8219902f26408p-17 0x1.7b4af9865aa55p-18 -0x1.38bf8f7da0dd9p-20 -0x1.8d0ecf90c8f0fp-20
+    -0x1.337e78a7b7396p-23 0x1.3c1d38af79e87p-22 0x1.0a2bd8fb182d8p-23 -0x1.02bb53d3cb1f6p-25
+    -0x1.38844080e603ep-25 -0x1.096bab35b003ap-28 0x1.52808b84113f5p-28 0x1.9a66e36f60fc9p-30"""
+
+
+def normal_tail(y):
+    """k, q, g, e with 1 - Phi(y) = 2^k q (1 + g) and e^(-y^2/2) = 2^k e, for y >= 0."""
+    one = number(y, 1)
+    kf, first, second = exp_reduced(*two_product(number(y, -0.5) * y, y))
+    r = first + second
+    m = fma(r, exp_q(r), one)
+    i, c, t = shifted(y, number(y, 3.5))
+    q = horner(t, picks(t, NORMAL_N32, NORMAL_N64)) * i
+    return integer(kf), q, fma(r, m, c), fma(r, m, one)
 
 
 def erf(x):
@@ -353,6 +388,6 @@ def erf(x):
     z = clamp_above(a, pick(x, 4, 6))
     h, low = two_product(z, z)
     k, r, tail = exp_parts(-h, -low)
-    t = multiply(exp_pair(r, tail), scaled_erfc((z, np.zeros_like(z))))
+    t = multiply(exp_pair(r, tail), scaled_erfc(z))
     far = number(x, 1) - scale(t[0] + t[1], k)
     return np.copysign(np.where(a < 0.875, near, far), x)
