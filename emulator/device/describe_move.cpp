@@ -99,6 +99,12 @@ void Describer::describe_move() {
   }
   node_.move.map = record_.map(map);
   node_.whole = result_type(0).elements();
+  if (plan::lines_turned(plan_, of_) != 0) {
+    node_.flag = 1;
+    node_.move.size = to[to.rank() - 1];
+    node_.move.inner = to[to.rank() - 2];
+    return;
+  }
   std::optional<int64_t> begin = 0;
   if (of_.opcode == Opcode::Slice)
     begin = known_box(from, to, plan::attribute(of_, "stride").given);

@@ -152,6 +152,12 @@ TREK_TILE void turn(uint32_t (&w)[4], uint32_t lane) {
   turn_by<2>(w[1], w[3], lane);
 }
 
+TREK_TILE void store_piece_at(std::byte* to, const uint32_t (&w)[4]) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(w[0]), "r"(w[1]),
+               "r"(w[2]), "r"(w[3])
+               : "memory");
+}
+
 // Stores all of v, from the lane's place on: 16 bits an element, in pieces of eight columns.
 template <uint32_t kCount>
 TREK_TILE void store_pieces(const Task& task, const Spot& spot, uint32_t lane, bool is_bf16,
@@ -170,34 +176,37 @@ TREK_TILE void store_pieces(const Task& task, const Spot& spot, uint32_t lane, b
         w[j] = packed(is_bf16, v[i + 4 * j + 2 * h], v[i + 4 * j + 2 * h + 1]);
       turn(w, lane);
       if (spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column)
-        asm volatile(
-            "st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"((h == 0 ? upper : lower) + 4 * i),
-            "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
-            : "memory");
+        store_piece_at((h == 0 ? upper : lower) + 4 * i, w);
     }
 }
-// The same of f32, two elements at once.
+// The same of f32, in pieces of four columns: two lanes side by side have of 16 columns four each.
 template <uint32_t kCount>
-TREK_TILE void store_pairs(const Task& task, const Spot& spot, uint32_t lane,
-                           const float (&v)[kCount]) {
-  const uint32_t column = spot.column + 2 * (lane % 4);
+TREK_TILE void store_f32(const Task& task, const Spot& spot, uint32_t lane,
+                         const float (&v)[kCount]) {
+  static_assert(kCount % 8 == 0);
+  const uint32_t column = spot.column + 8 * (lane % 2) + 4 * (lane % 4 / 2);
   std::byte* upper = place_in(task, task.node().result(0), spot, column);
   std::byte* lower = upper + 32 * task.node().matrix.n;
 #pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 2) {
-    const bool is_lower = i % 4 != 0;
-    if (spot.row + (is_lower ? 8 : 0) >= spot.end_row || column + i / 4 * 8 >= spot.end_column)
-      continue;
-    asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"((is_lower ? lower : upper) + i / 4 * 32),
-                 "f"(v[i]), "f"(v[i + 1])
-                 : "memory");
-  }
+  for (uint32_t i = 0; i < kCount; i += 8)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      uint32_t w[4];
+#pragma unroll
+      for (uint32_t j = 0; j < 2; ++j) {
+        w[j] = semantics::to_bits(v[i + 2 * h + j]);
+        w[j + 2] = semantics::to_bits(v[i + 4 + 2 * h + j]);
+        turn_by<1>(w[j], w[j + 2], lane);
+      }
+      if (spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column)
+        store_piece_at((h == 0 ? upper : lower) + 8 * i, w);
+    }
 }
 template <uint32_t kCount>
 TREK_TILE void store(const Task& task, const Spot& spot, uint32_t lane, const float (&v)[kCount]) {
   const auto type = static_cast<DType>(task.node().result(0).dtype);
   if (type == DType::f32)
-    store_pairs(task, spot, lane, v);
+    store_f32(task, spot, lane, v);
   else
     store_pieces(task, spot, lane, type == DType::bf16, v);
 }

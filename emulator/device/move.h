@@ -5,6 +5,7 @@
 #include "emulator/device/index.h"
 #include "emulator/device/pad_lines.h"
 #include "emulator/device/shared.h"
+#include "emulator/device/turn_matrices.h"
 
 namespace trek::device {
 
@@ -66,6 +67,9 @@ TREK_UNIT void move_as(const Task& task, const std::byte* from, std::byte* to, M
 }
 TREK_UNIT void move(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
+#ifdef __CUDA__
+  if (node.flag != 0) return turn_matrices(task, first, count);
+#endif
   const int64_t begin = move_detail::begin_of_box(task);
   task.sync();
   if (task.failed()) return;

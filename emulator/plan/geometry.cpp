@@ -100,6 +100,44 @@ bool pads_lines(const Plan& plan, const Node& node) {
   return static_integer(plan, attribute(node, "low").items[static_cast<size_t>(last)]) == 0;
 }
 
+namespace {
+
+// Whether a permutation changes the last two axes for each other and leaves all others.
+bool swaps_last_axes(const Plan& plan, const Node& node, int rank) {
+  const Attribute& axes = attribute(node, "axes");
+  for (int i = 0; i < rank; ++i) {
+    const int64_t axis = static_integer(plan, axes.items[static_cast<size_t>(i)]);
+    const int wanted = i < rank - 2 ? i : 2 * rank - 3 - i;
+    if ((axis < 0 ? axis + rank : axis) != wanted) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t lines_turned(const Plan& plan, const Node& node) {
+  constexpr int64_t kLeastLines = 8;  // of which what is read is whole sectors of memory
+  constexpr int64_t kLeastElements = int64_t{64} * 1024;
+  const Device& device = plan.device;
+  if (node.opcode != isa::Opcode::Permute || device.packs_panels) return 0;
+  const isa::Type& type = plan.view(node.results[0]).type;
+  const int rank = type.shape.rank();
+  if (isa::byte_size(type.dtype) != 4 || rank < 2 || type.elements() < kLeastElements ||
+      type.elements() > UINT32_MAX || !swaps_last_axes(plan, node, rank))
+    return 0;
+  const int64_t of_matrix = type.shape[rank - 2];
+  if (of_matrix % kLeastLines != 0 || type.shape[rank - 1] % line_elements(type.dtype) != 0)
+    return 0;
+  // As many as leave every processor a task, and no more tasks than there may be.
+  const int64_t all = type.elements() / type.shape[rank - 1];
+  const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
+  int64_t lines = kLeastLines;
+  while (of_matrix % (2 * lines) == 0 &&
+         (all / (2 * lines) >= device.processors || all / lines > most))
+    lines *= 2;
+  return lines;
+}
+
 MatrixShape matrix_shape(const Shape& a, const Shape& b, const Shape& out, bool ta, bool tb) {
   MatrixShape shape;
   shape.ta = ta;

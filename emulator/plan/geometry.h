@@ -67,6 +67,10 @@ inline int64_t line_elements(isa::DType type) { return 16 / isa::byte_size(type)
 // Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of line_elements(), and nothing else.
 bool pads_lines(const Plan& plan, const Node& node);
 
+// Lines of a task of a `permute` that turns matrices of elements of four bytes around, whole lines of one matrix; 0: it does
+// not, or it is a small one, and is cut as other moves are.
+int64_t lines_turned(const Plan& plan, const Node& node);
+
 // A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k
 // [first_k, first_k + k) of the whole_k that its operands have; beyond these an operand may have longer lines,
 // with zeros at their ends (split.h).

@@ -42,6 +42,8 @@ class Splitter {
   }
   Name cast(const Step& like, Name from, DType to);
   Name padded(const Step& like, Name from);
+  Name turned(const Step& like, Name from);
+  void turn(Step& step, std::string_view name, size_t operand);
   Name constant(DType dtype, uint64_t bits);
   Name integer(int64_t value) { return constant(DType::i64, static_cast<uint64_t>(value)); }
   Name real(DType dtype, double value) {
@@ -134,6 +136,28 @@ Name Splitter::padded(const Step& like, Name from) {
   return result;
 }
 
+// The tensor with its last two axes changed for each other.
+Name Splitter::turned(const Step& like, Name from) {
+  Type type = flow_.type_of(module_, from);
+  const int last = type.shape.rank() - 1;
+  std::vector<Name> axes;
+  for (int i = 0; i <= last; ++i) axes.push_back(integer(i < last - 1 ? i : 2 * last - 1 - i));
+  std::swap(type.shape[last - 1], type.shape[last]);
+  const Name result = fresh(like, type);
+  Step& step = append(like, Opcode::Permute, {from}, result);
+  step.attributes[static_cast<size_t>(isa::info(Opcode::Permute).attribute("axes"))] = {
+      true, std::move(axes)};
+  return result;
+}
+
+// Takes an operand turned around; `name` is the flag that says how it lies.
+void Splitter::turn(Step& step, std::string_view name, size_t operand) {
+  step.operands[operand] = turned(step, step.operands[operand]);
+  FlowAttribute& lies =
+      step.attributes[static_cast<size_t>(isa::info(step.opcode).attribute(name))];
+  lies = {!flag(step, name), {}};
+}
+
 void Splitter::product(Step& step) {
   const Type a = flow_.type_of(module_, step.operands[0]);
   const Type b = flow_.type_of(module_, step.operands[1]);
@@ -141,6 +165,11 @@ void Splitter::product(Step& step) {
   const MatrixShape shape =
       matrix_shape(a.shape, b.shape, out.shape, flag(step, "ta"), flag(step, "tb"));
   const bool odd = missing(a) != 0 || missing(b) != 0;
+  if (a.dtype == DType::f32 && product_of(device_, fast_, a.dtype, shape) == Product::tensor) {
+    const Turns turns = gains_by_turning(device_, a, b, shape);
+    if (turns.left) turn(step, "ta", 0);
+    if (turns.right) turn(step, "tb", 1);
+  }
   if (odd && isa::byte_size(a.dtype) == 2 &&
       product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
       gains_by_padding(device_, a.dtype, shape)) {

@@ -132,7 +132,10 @@ void Tiler::elements(Node& node) {
   const Type type = in_place ? node.operand_types[0] : plan_.views[node.results[0]].type;
   const isa::OpInfo& op = isa::info(node.opcode);
   const int64_t of_batch = piece(node, type.elements());
-  const int64_t size = of_batch != 0 ? of_batch : chunk(type.elements());
+  const int64_t turned = lines_turned(plan_, node);
+  const int64_t size = turned != 0     ? turned * type.shape[type.shape.rank() - 1]
+                       : of_batch != 0 ? of_batch
+                                       : chunk(type.elements());
   // Reads element i for its element i: everything but the moves, and a reshape.
   const bool moves = node.unit == Unit::move && node.opcode != Opcode::Reshape;
   // An instruction that may trap looks at its operands even where it gives nothing.

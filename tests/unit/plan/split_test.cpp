@@ -467,4 +467,68 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("operands of tf32 whose k are not neighbours are turned around where that pays") {
+  Device device = *find_device("h200");
+  device.copies_tensors = true;
+  LinkOptions fast;
+  fast.fast = true;
+  struct Product {
+    const char* type;
+    const char* a;
+    const char* b;
+    const char* result;
+    const char* attributes;
+    size_t turned;
+  };
+  for (const Product& product : {
+           Product{"f32", "[16384,768]", "[768,3072]", "[16384,3072]", "", 1},
+           Product{"f32", "[16384,768]", "[3072,768]", "[16384,3072]", ", tb", 0},
+           Product{"f32", "[16384,768]", "[16384,3072]", "[768,3072]", ", ta", 1},
+           Product{"f32", "[4096,4096]", "[4096,4096]", "[4096,4096]", ", ta", 2},
+           Product{"f32", "[256,64]", "[64,256]", "[256,256]", "", 0},
+           Product{"f32", "[16384,768]", "[768,3070]", "[16384,3070]", "", 0},
+           Product{"bf16", "[16384,768]", "[768,3072]", "[16384,3072]", "", 0},
+       }) {
+    const isa::Module module = assembled(fmt::format(
+        ".state @a {0}{1} = 1\n.state @b {0}{2} = 1\n.state @x f32{3} = 0\n.func main() {{\n"
+        "@x = matmul @a, @b{4}, to=f32\n}}\n",
+        product.type, product.a, product.b, product.result, product.attributes));
+    INFO(product.type << product.a << product.b << product.attributes);
+    isa::Result<Plan> plan = link(module, device, fast);
+    REQUIRE(plan);
+    CHECK(errors_of(*plan) == "");
+    CHECK(nodes_of(*plan, isa::Opcode::Permute) == product.turned);
+    CHECK(nodes_of(linked(module, device, true), isa::Opcode::Permute) == 0);  // strict
+  }
+}
+
+TEST_CASE("a permute that turns large matrices around has tasks of whole lines of one matrix") {
+  Device device = *find_device("h200");
+  struct Turned {
+    const char* from;
+    const char* to;
+    const char* axes;
+    int64_t lines;
+  };
+  for (const Turned& turned :
+       {Turned{"[3072,768]", "[768,3072]", "1,0", 8}, Turned{"[768,3072]", "[3072,768]", "1,0", 16},
+        Turned{"[3,264,1040]", "[3,1040,264]", "0,2,1", 16},
+        Turned{"[3,264,1040]", "[1040,264,3]", "2,1,0", 0},
+        Turned{"[768,3074]", "[3074,768]", "1,0", 0}, Turned{"[64,128]", "[128,64]", "1,0", 0}}) {
+    const isa::Module module =
+        assembled(fmt::format(".state @a f32{} = 1\n.state @x f32{} = 0\n.func main() {{\n@x = "
+                              "permute @a, axes=[{}]\n}}\n",
+                              turned.from, turned.to, turned.axes));
+    const Plan plan = linked(module, device, true);
+    INFO(turned.from << turned.to);
+    CHECK(errors_of(plan) == "");
+    const uint32_t permute = node_of(plan, isa::Opcode::Permute);
+    REQUIRE(lines_turned(plan, plan.nodes[permute]) == turned.lines);
+    if (turned.lines == 0) continue;
+    const isa::Shape& shape = plan.views[plan.nodes[permute].results[0]].type.shape;
+    for (const Task& task : plan.tasks)
+      if (task.node == permute) CHECK(task.count == turned.lines * shape[shape.rank() - 1]);
+  }
+}
+
 }  // namespace trek::plan::test
