@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "emulator/device/describer.h"
+#include "emulator/plan/row_form.h"
 
 namespace trek::device {
 
@@ -79,11 +80,29 @@ void Describer::describe_phases() {
     record_.hold_phase(p, to.held++);
   }
   if (!of_.by_rows()) hold_columns();
+  describe_form();
   if (last_of_rows().empty()) return;
   Draft last;
   record_.append(last, last_of_rows(), shape, {});
   to.last = record_.row_program(last);
   to.gives_elements = 1;
+}
+
+void Describer::describe_form() {
+  const std::optional<plan::RowForm> form = plan::row_form(of_);
+  if (!form || (of_.by_rows() && plan::rows_of(of_).elements() >= plan::kInterpretedElements))
+    return;
+  Phases& to = *record_.phases;
+  const bool is_norm = form->kind == plan::RowForm::Kind::norm;
+  to.form = static_cast<uint8_t>(is_norm ? RowForm::norm : RowForm::softmax);
+  to.form_type = static_cast<uint8_t>(form->type);
+  if (!is_norm) return;
+  const auto operand = [&](uint32_t i) {
+    return static_cast<uint8_t>(record_.operand(of_.operands[i], type(i), {0, 0, Map::same}));
+  };
+  to.scale = operand(form->scale);
+  to.shift = operand(form->shift);
+  to.scales_stay = is_immutable(form->scale) && is_immutable(form->shift) ? 1 : 0;
 }
 
 void Describer::hold_columns() {

@@ -56,6 +56,7 @@ class Describer {
   }
   void describe_phase(const plan::Phase& from, Phase& to);
   void describe_phases();
+  void describe_form();
   void hold_columns();
   void describe_softmax();
   void describe_cross_entropy();

@@ -6,7 +6,7 @@
 // A scale and a shift that nothing writes are asked for before the task's inputs are there.
 //
 // On a host rows are staged as those of a row node, before the right operand is brought, since both take the same shared
-// memory. The resident kernel has no such products: it interprets (plan::Device::interprets).
+// memory. The resident kernel, which interprets, has such products of two forms of rows (row_form.h).
 #pragma once
 
 #include "emulator/device/matrix_thin_tail.h"
@@ -98,6 +98,27 @@ TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task,
   }
 }
 
+#elif defined(__CUDA__)
+
+TREK_TILE void load_tails(const Task& task, const Work& work);  // matrix_thin.h
+
+inline constexpr bool kLeftBeforeRight = false;
+using Columns = row_form::Scales;
+
+TREK_TILE bool makes_rows(const Work& work) { return makes_left(work.node); }
+TREK_TILE void load_columns(const Task& task, const Work& work, Columns& to, bool ready) {
+  if (makes_rows(work) && (work.node.phases().scales_stay == 0) == ready)
+    row_form::load_scales(task, work.node, work.arena, to);
+}
+TREK_TILE void make_left(const Task& task, const Work& work, const Columns& columns) {
+  float* x = task.shared<float>(shared_at::kValues);
+  row_form::make_rows(
+      task, work.node, work.arena, work.row, work.cut().rows, columns,
+      [&]() TREK_TILE_LAMBDA { load_tails(task, work); },
+      [&](uint32_t r, uint32_t k, float value)
+          TREK_TILE_LAMBDA { x[left_at(work, r, k)] = value; });
+}
+
 #else
 
 inline constexpr bool kLeftBeforeRight = true;
@@ -105,10 +126,6 @@ struct Columns {};
 TREK_TILE void load_columns(const Task& /*task*/, const Work& /*work*/, Columns& /*to*/,
                             bool /*ready*/) {}
 
-#ifdef __CUDA__
-TREK_TILE bool makes_rows(const Work& /*work*/) { return false; }
-TREK_TILE void make_left(const Task& /*task*/, const Work& /*work*/, const Columns& /*columns*/) {}
-#else
 TREK_TILE bool makes_rows(const Work& work) { return makes_left(work.node); }
 TREK_TILE void make_left(const Task& task, const Work& work, const Columns& /*columns*/) {
   using namespace row_detail;  // NOLINT(google-build-using-namespace)
@@ -126,7 +143,6 @@ TREK_TILE void make_left(const Task& task, const Work& work, const Columns& /*co
     x[left_at(work, i / of.n, i % of.n)] = made[i];
   task.sync();
 }
-#endif
 
 #endif
 

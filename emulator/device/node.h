@@ -252,6 +252,9 @@ inline constexpr uint32_t kMaxHeld = 2;
 inline constexpr uint32_t kMaxColumns = 2;
 inline constexpr uint32_t kColumnWords = 14 * 1024;  // of all together
 
+// Rows that the resident kernel does not interpret (row_form.h).
+enum class RowForm : uint8_t { none, norm, softmax };
+
 // Rows of n elements, n from 2 to kLongRow, that go through phases and then, if `gives_elements`, through `last`: to
 // result 0, or of a product to its left operand (matrix_thin_left.h). Elements that several programs read are held:
 // those of operands, which are brought, then those that a phase keeps. What is the same for every row, an element a
@@ -269,7 +272,12 @@ struct Phases {
   uint8_t columns;
   uint8_t column[kMaxColumns];  // operands
   uint8_t columns_stay;         // nothing writes them
-  uint8_t unused[2];
+  uint8_t form;                 // RowForm, and of such rows:
+  uint8_t form_type;            // DType: what elements are rounded to
+  uint8_t scale;                // of a norm: operands
+  uint8_t shift;
+  uint8_t scales_stay;  // nothing writes them
+  uint8_t unused[5];
   Phase phase[kMaxPhases];
 };
 
@@ -592,7 +600,7 @@ static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 44 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
-static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 280);
+static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 288);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 576 && alignof(Node) == 16);
 static_assert(offsetof(Node, fetch) % 16 == 0);  // quick.h reads tables of 16 bytes a row at once

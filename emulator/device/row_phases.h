@@ -9,6 +9,7 @@
 #include "emulator/device/copies.h"
 #include "emulator/device/long_rows.h"
 #include "emulator/device/reduce.h"
+#include "emulator/device/row_form.h"
 
 #ifdef TREK_SPECIALISED
 #define TREK_ROW_PROGRAM(N)                                                                        \
@@ -637,6 +638,10 @@ TREK_UNIT void run_rows(const Task& task, int64_t first, int64_t end) {
 
 // The unit of row nodes: rows [first, end).
 TREK_UNIT_CALL void run_phases(Task task, int64_t first, int64_t end) {
+#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+  if (static_cast<RowForm>(task.node().phases().form) != RowForm::none)
+    return row_form::run(task, first, end);
+#endif
   row_detail::run_rows(task, first, end);
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "emulator/plan/row_form.h"
 #include "emulator/plan/rules.h"
 #include "isa/convert.h"
 
@@ -257,16 +258,13 @@ class RowFuser {
   const Module& module_;
   const Flow& flow_;
   const Uses& uses_;
-  const int64_t least_;  // elements of rows that become a node
+  const int64_t least_;  // elements of rows that become a node without being of a RowForm
   Fusion& fusion_;
   std::vector<Group>& groups_;
   std::vector<uint32_t> defined_by_;  // per value: the group that gives it, if one alone does
   std::vector<std::vector<uint32_t>> readers_;  // per value: groups, ascending
   std::vector<bool> taken_;                     // per group: part of another
 };
-
-// What a device interprets an instruction at a time is bound by instructions, not by passes over so few elements.
-constexpr int64_t kInterpretedElements = 4096;
 
 RowFuser::RowFuser(const Module& module, const Flow& flow, const Uses& uses, const Device& device,
                    Fusion& fusion)
@@ -309,9 +307,7 @@ std::optional<Rows> RowFuser::rows_of(uint32_t index) const {
   rows.region = flow_.steps[group.step].region;
   rows.members = {index};
   const int rank = rows.type.shape.rank();
-  if (rows.type.scalar || rank == 0 || rows.type.elements() < least_ ||
-      !is_float32(rows.type.dtype))
-    return std::nullopt;
+  if (rows.type.scalar || rank == 0 || !is_float32(rows.type.dtype)) return std::nullopt;
   if (rows.n() < 2 || rows.n() > kRowElements) return std::nullopt;
   const FlowAttribute& axes =
       step.attributes[static_cast<size_t>(isa::info(step.opcode).attribute("axis"))];
@@ -435,7 +431,8 @@ void RowFuser::join(uint32_t first) {
     if (!tried.insert(next).second || rows->has(next) || !is_member(*rows, next)) continue;
     if (!try_with(*rows, made, next)) add_readers(*rows, candidates);
   }
-  if (!made) return;
+  if (!made || (rows->type.elements() < least_ && !row_form(made->phases, made->chain, rows->n())))
+    return;
   const uint32_t last = rows->members.back();
   for (uint32_t member : rows->members) {
     taken_[member] = true;

@@ -9,6 +9,7 @@
 #include "emulator/plan/fuse.h"
 #include "emulator/plan/node_uses.h"
 #include "emulator/plan/product.h"
+#include "emulator/plan/row_form.h"
 #include "isa/semantics/reduce.h"
 
 namespace trek::plan {
@@ -44,7 +45,8 @@ MicroStep float_step(Opcode opcode, MicroStep::Input x, MicroStep::Input y = {})
 
 class LeftRows {
  public:
-  explicit LeftRows(Plan& plan) : plan_(plan), uses_(plan), gone_(plan.nodes.size()) {}
+  LeftRows(Plan& plan, const Device& device)
+      : plan_(plan), device_(device), uses_(plan), gone_(plan.nodes.size()) {}
   void run();
 
  private:
@@ -55,6 +57,7 @@ class LeftRows {
   void take(uint32_t index, const Node& rows, uint32_t buffer);
 
   Plan& plan_;
+  const Device& device_;
   NodeUses uses_;
   std::vector<bool> gone_;  // per node
 };
@@ -99,6 +102,7 @@ std::optional<Node> LeftRows::rows_node(const Node& node) const {
   const Shape& shape = rows->main_type.shape;
   const int64_t n = shape[shape.rank() - 1];
   if (n < 2 || n > semantics::kReductionTile) return std::nullopt;
+  if (device_.interprets && !row_form(*rows)) return std::nullopt;
   return rows;
 }
 
@@ -173,6 +177,6 @@ void LeftRows::run() {
 
 }  // namespace
 
-void take_left_rows(Plan& plan) { LeftRows(plan).run(); }
+void take_left_rows(Plan& plan, const Device& device) { LeftRows(plan, device).run(); }
 
 }  // namespace trek::plan

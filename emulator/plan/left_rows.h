@@ -9,7 +9,7 @@
 // What must hold: rows have no more than a tile of the reduction order, which a warp has in registers
 // (../device/matrix_thin_left.h); nobody but the products reads what the node gives, and they stand in its region;
 // nothing that the rows are made of is written from there to the last of the products, nor by these, whose other tasks
-// still read it.
+// still read it. A device that interprets takes the forms that it has code for (row_form.h).
 #pragma once
 
 #include "emulator/plan/plan.h"
@@ -17,6 +17,6 @@
 namespace trek::plan {
 
 // After lower(), before anything counts on the number of nodes.
-void take_left_rows(Plan& plan);
+void take_left_rows(Plan& plan, const Device& device);
 
 }  // namespace trek::plan

@@ -42,7 +42,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.fusion = fusion.take_notes();
   if (options.fuse && !device.packs_panels) {
     take_updates(plan);
-    if (!device.interprets) take_left_rows(plan);
+    take_left_rows(plan, device);
   }
   split_long_reductions(plan);
   find_levels(plan);

@@ -66,10 +66,17 @@ TEST_CASE(
   CHECK(counted(with_norm("%h = matmul %n, @s\n@x = add @x, %h\n")).makers == 0);
 }
 
-TEST_CASE("a device that interprets has a node for rows") {
+TEST_CASE("a device that interprets takes rows that have a form, and no others") {
   Device device = small_device(3);
   device.interprets = true;
-  CHECK(counted(with_norm(kTwo), device).makers == 0);
+  for (const char* type : {"f32", "f16", "bf16"})
+    for (const int n : {2, 33, 1024})
+      CHECK(counted(with_norm(kTwo, type, 1, n), device) == Counted{2, 2});
+  std::string other = with_norm(kTwo);
+  const std::string_view rsqrt = "rsqrt %e";
+  other.replace(other.find(rsqrt), rsqrt.size(), "sqrt %e");
+  CHECK(counted(other, device).makers == 0);
+  CHECK(counted(other).makers == 2);
 }
 
 TEST_CASE("a softmax before the products of a batch is made by them, head by head") {
