@@ -29,7 +29,6 @@ namespace {
 constexpr int64_t kBlock = 64;
 constexpr int64_t kSegment = 64 * kBlock;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kMostSplit = 32;
-constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
@@ -265,16 +264,6 @@ constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
-// Cycles of a node that pads, and of each of its elements; from an H200.
-constexpr double kPad = 9000;
-constexpr double kPadElement = 0.009;
-// The same of one that turns an operand around: elements within the second-level cache, and those of a matrix that does
-// not fit there beside its copy. 768x3072, 16384x768 and 16384x3072 took 6.5, 64 and 205 us.
-constexpr double kTurn = 3500;
-constexpr double kTurnElement = 0.0034;
-constexpr double kTurnFarElement = 0.0075;
-constexpr int64_t kTurnNear = int64_t{20} << 20;  // bytes
-constexpr int64_t kMemoryOfCopy = 16;  // times what a copy may have is what the device has
 // Of a task, in each direction: as many as fill processors alike, whatever number of parts there are.
 constexpr auto kParts =
     std::to_array<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64});
@@ -501,106 +490,6 @@ MatrixTiles choose(const Device& device, const ProductWork& work) {
     least = cycles;
   }
   return best;
-}
-
-namespace {
-
-// What a product of 16 bits takes on its own: on operands as they are, and after those of odd lines have been padded.
-// A part of one takes what the whole does, so that all of its parts go one way.
-class Ways {
- public:
-  Ways(const Device& device, isa::DType element, const MatrixShape& shape) : device_(device) {
-    work_.element = element;
-    work_.shape = shape;
-    work_.shape.k = shape.whole_k;
-    work_.share = device.processors;
-    work_.most_split = parts_of(shape.whole_k, kBlock);
-    const auto elements = [&](int64_t line, int64_t lines) {
-      return line % line_elements(element) == 0 ? 0 : line * lines * shape.batches;
-    };
-    const int64_t k = shape.whole_k;
-    odd_ = elements(shape.ta ? shape.m : k, shape.ta ? k : shape.m) +
-           elements(shape.tb ? k : shape.n, shape.tb ? shape.n : k);
-  }
-  double brought() { return least(Product::tensor, false); }
-  double copied() {
-    const double pad = odd_ == 0 ? 0 : kPad + kPadElement * static_cast<double>(odd_);
-    return least(Product::tensor, true) + pad;
-  }
-  // As they come if nobody pads.
-  double by_tensor_cores() {
-    if (!device_.copies_tensors) return brought();
-    return odd_ == 0 ? copied() : std::min(brought(), copied());
-  }
-  double small() { return least(Product::small, false); }
-
- private:
-  double least(Product product, bool copied) {
-    work_.product = product;
-    work_.copied = copied;
-    return estimate(device_, work_, choose(device_, work_));
-  }
-
-  const Device& device_;
-  ProductWork work_;
-  int64_t odd_ = 0;  // elements of odd lines
-};
-
-}  // namespace
-
-bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape) {
-  if (!device.copies_tensors) return false;
-  Ways ways(device, element, shape);
-  return ways.brought() > ways.copied();
-}
-
-namespace {
-
-double turn_of(const isa::Type& operand) {
-  const double element = operand.bytes() <= kTurnNear ? kTurnElement : kTurnFarElement;
-  return kTurn + element * static_cast<double>(operand.elements());
-}
-
-// Whether both lines and columns are multiples of what a copy engine brings.
-bool has_whole_pieces(const isa::Type& operand) {
-  const isa::Shape& shape = operand.shape;
-  const int64_t pieces = line_elements(operand.dtype);
-  return shape[shape.rank() - 1] % pieces == 0 && shape[shape.rank() - 2] % pieces == 0;
-}
-
-}  // namespace
-
-Turns gains_by_turning(const Device& device, const isa::Type& left, const isa::Type& right,
-                       const MatrixShape& shape) {
-  if (!device.copies_tensors || !has_whole_pieces(left) || !has_whole_pieces(right)) return {};
-  const int64_t most = device.memory_bytes / kMemoryOfCopy;
-  const auto may_turn = [&](bool lies_by_k, const isa::Type& operand) {
-    return lies_by_k && operand.bytes() <= most;
-  };
-  const auto cycles = [&](Turns turns) {
-    MatrixShape turned = shape;
-    turned.ta = shape.ta && !turns.left;
-    turned.tb = shape.tb || turns.right;
-    return Ways(device, left.dtype, turned).copied() + (turns.left ? turn_of(left) : 0) +
-           (turns.right ? turn_of(right) : 0);
-  };
-  Turns best;
-  double least = cycles(best);
-  for (const Turns turns : {Turns{false, true}, Turns{true, false}, Turns{true, true}}) {
-    if ((turns.left && !may_turn(shape.ta, left)) || (turns.right && !may_turn(!shape.tb, right)))
-      continue;
-    const double taken = cycles(turns);
-    if (taken >= least) continue;
-    least = taken;
-    best = turns;
-  }
-  return best;
-}
-
-bool gains_by_small(const Device& device, isa::DType element, const MatrixShape& shape) {
-  if (shape.m * shape.n * shape.whole_k * shape.batches > kSmallWork) return false;
-  Ways ways(device, element, shape);
-  return ways.small() < ways.by_tensor_cores();
 }
 
 void note_product(Plan& plan, Node& node, int64_t most_split) {
