@@ -64,7 +64,9 @@ TEST_CASE("every reduction is a phase") {
                           reduce))) == 1);
 }
 
-TEST_CASE("a device that interprets takes rows of few elements in several nodes, but for those of a form") {
+TEST_CASE(
+    "a device that interprets takes rows of few elements in several nodes, but for those of a "
+    "form") {
   Device device = small_device(3);
   device.interprets = true;
   for (const int rows : {1, 4, 5}) {
