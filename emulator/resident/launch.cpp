@@ -19,8 +19,6 @@ namespace {
 using driver::Status;
 using Clock = std::chrono::steady_clock;
 
-// A run in which no task retires for so long, waits for the host excluded, is ended.
-constexpr auto kWatchdog = std::chrono::seconds(2);
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kLook = std::chrono::milliseconds(250);
 
@@ -52,6 +50,14 @@ std::string_view name(Doing doing) {
 constexpr int64_t kPointwiseTile = 1024;
 
 }  // namespace
+
+std::chrono::seconds watchdog_time() {
+  static const std::chrono::seconds kTime = [] {
+    const char* text = std::getenv("TREK_WATCHDOG");
+    return std::chrono::seconds(text == nullptr ? 2 : std::clamp(std::atoi(text), 2, 86400));
+  }();
+  return kTime;
+}
 
 void Machine::rest(std::chrono::nanoseconds idle) const {
   if (idle > std::chrono::milliseconds(1))
@@ -243,11 +249,11 @@ Status Executable::serve(const RunOptions& options, std::string& dump, bool& sto
     if (sum != retired || mail_->device_waits_for_host()) {
       retired = sum;
       last_move = now;
-    } else if (now - last_move > kWatchdog + kPatience) {
+    } else if (now - last_move > watchdog_time() + kPatience) {
       // Not even asked to does it end. Memory that it may still write cannot be given back.
       fmt::print(stderr, "trek: a launch does not end; what it waits for:\n{}", dump);
       std::abort();
-    } else if (now - last_move > kWatchdog && dump.empty()) {
+    } else if (now - last_move > watchdog_time() && dump.empty()) {
       dump = dump_of(*seen);
       mail_->ask_to_leave();
       // The processors look at their own memory, not across the bus.

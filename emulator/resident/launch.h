@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "emulator/resident/mail_host.h"
 
 namespace trek::resident {
+
+// A run in which no task retires for so long, waits for the host excluded, is ended: 2 s, or more by TREK_WATCHDOG
+// (seconds) under tools that slow a device down, where one task may take minutes.
+std::chrono::seconds watchdog_time();
 
 // What the linker must know of a machine; `memory` is what a program may take, in bytes.
 plan::Device plan_device(const Machine& machine, uint64_t memory);

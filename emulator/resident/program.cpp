@@ -294,7 +294,8 @@ RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const
       return result;
     case Ending::aborted:
       result.outcome = Outcome::limit;
-      result.detail = "watchdog: no task ended for 2 s\n" + ended.dump;
+      result.detail =
+          fmt::format("watchdog: no task ended for {} s\n{}", watchdog_time().count(), ended.dump);
       return result;
     case Ending::trapped:
       break;

@@ -1,0 +1,443 @@
+#include "tests/ptx/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace trek::ptx {
+namespace {
+
+constexpr uint32_t kLongestTurn = 400;  // instructions
+// So many instructions may one part of a warp have while another could go on: it may wait for the other.
+constexpr uint32_t kLongestAlone = 4096;
+
+// Host memory by its address.
+std::byte* pointer(uint64_t address) {
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace
+
+// ---- warps ---------------------------------------------------------------------------------------
+
+Warp::Warp(Block& block, uint32_t number, uint32_t threads)
+    : block_(block),
+      module_(block.grid().module()),
+      number_(number),
+      live_(threads >= kLanes ? kAllLanes : (1U << threads) - 1),
+      parameter_stride_(std::max<size_t>(block.grid().module().most_parameter_bytes, 16)),
+      // Constants are read through the same pointers as registers, and never written.
+      constant_words_(const_cast<uint32_t*>(module_.constant_words.data())),
+      constant_longs_(const_cast<uint64_t*>(module_.constant_longs.data())),
+      shared_(block.shared().data()),
+      shared_bytes_(block.shared().size()) {
+  at_.fill(block.grid().kernel().first);
+  enter_frame(0);
+  local_base_[0].fill(0);
+  const auto& parameters = block.grid().parameters();
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    std::copy(parameters.begin(), parameters.end(), this->parameters(lane));
+}
+
+// Makes registers and parameters those of a depth of calls.
+void Warp::enter_frame(uint32_t depth) {
+  const size_t stride = parameter_stride_ * kLanes;
+  if (depth >= frames_) {
+    frames_ = depth + 1;
+    predicates_.resize(size_t{frames_} * module_.most_predicates);
+    words_.resize(size_t{frames_} * module_.most_words * kLanes);
+    longs_.resize(size_t{frames_} * module_.most_longs * kLanes);
+    parameters_.resize(frames_ * stride);
+    return_to_.resize(frames_);
+    local_base_.resize(frames_);
+  }
+  depth_now_ = depth;
+  predicates_now_ = predicates_.data() + size_t{depth} * module_.most_predicates;
+  words_now_ = words_.data() + size_t{depth} * module_.most_words * kLanes;
+  longs_now_ = longs_.data() + size_t{depth} * module_.most_longs * kLanes;
+  parameters_now_ = parameters_.data() + depth * stride;
+}
+
+bool Warp::run(uint32_t budget) {
+  budget_ = budget;
+  was_idle_ = false;
+  while (budget_ > 0 && pick()) run_group();
+  return !was_idle_;
+}
+
+// Chooses the lanes that go on; false where all wait.
+bool Warp::pick() {
+  const uint32_t able = live_ & ~waiting_;
+  if (able == 0) return false;
+  uint32_t first = static_cast<uint32_t>(std::countr_zero(able));
+  if (alone_for_ >= kLongestAlone) {  // somebody else's turn
+    alone_for_ = 0;
+    const uint32_t others = able & ~lanes_;
+    if (others != 0) first = static_cast<uint32_t>(std::countr_zero(others));
+  } else {
+    for_lanes(able, [&](uint32_t lane) {
+      if (depth_[lane] > depth_[first] || (depth_[lane] == depth_[first] && at_[lane] < at_[first]))
+        first = lane;
+    });
+  }
+  next_ = at_[first];
+  lanes_ = 0;
+  meets_at_ = UINT32_MAX;
+  const uint32_t depth = depth_[first];
+  for_lanes(able, [&](uint32_t lane) {
+    if (depth_[lane] != depth) return;
+    if (at_[lane] == next_)
+      lanes_ |= 1U << lane;
+    else if (at_[lane] > next_)
+      meets_at_ = std::min(meets_at_, at_[lane]);
+  });
+  if (depth != depth_now_) enter_frame(depth);
+  return true;
+}
+
+void Warp::run_group() {
+  const Instruction* code = module_.instructions.data();
+  const bool is_alone = lanes_ != (live_ & ~waiting_);
+  uint32_t executed = 0;
+  regroups_ = false;
+  while (budget_ > 0) {
+    const Instruction& instruction = code[next_];
+    uint32_t lanes = lanes_;
+    if (instruction.guard != kTrue) {
+      const uint32_t guard = predicate(instruction.guard);
+      lanes &= instruction.guard_is_negated ? ~guard : guard;
+    }
+    ++next_;
+    ++executed;
+    --budget_;
+    if (lanes != 0) instruction.execute(*this, instruction, lanes);
+    if (regroups_ || next_ >= meets_at_) break;
+    if (is_alone && ++alone_for_ >= kLongestAlone) break;
+  }
+  if (!is_alone) alone_for_ = 0;
+  block_.grid().instructions += executed;
+  for_lanes(lanes_, [&](uint32_t lane) { at_[lane] = next_; });
+}
+
+void Warp::branch(uint32_t target, uint32_t lanes) {
+  if (lanes == lanes_) {
+    next_ = target;
+    return;
+  }
+  for_lanes(lanes, [&](uint32_t lane) { at_[lane] = target; });
+  lanes_ &= ~lanes;
+  regroups_ = true;
+}
+
+void Warp::call(const Call& call, uint32_t target, uint32_t lanes) {
+  const uint32_t depth = depth_now_;
+  const uint32_t caller_local = module_.function_of(next_ - 1).local_bytes;
+  if (depth > 60) fail("calls within calls without end");
+  enter_frame(depth + 1);
+  std::byte* from = parameters_.data() + depth * parameter_stride_ * kLanes;
+  for_lanes(lanes, [&](uint32_t lane) {
+    for (const Call::Passed& passed : call.arguments)
+      std::memcpy(parameters(lane) + passed.to, from + lane * parameter_stride_ + passed.from,
+                  passed.bytes);
+    return_to_[depth + 1][lane] = next_;
+    local_base_[depth + 1][lane] = (local_base_[depth][lane] + caller_local + 15) & ~15U;
+    depth_[lane] = depth + 1;
+    at_[lane] = target;
+  });
+  lanes_ &= ~lanes;
+  regroups_ = true;
+}
+
+void Warp::leave(uint32_t lanes) {
+  if (depth_now_ == 0) {
+    exit(lanes);
+    return;
+  }
+  const std::byte* from = parameters_now_;
+  std::byte* to = parameters_now_ - parameter_stride_ * kLanes;
+  for_lanes(lanes, [&](uint32_t lane) {
+    const uint32_t back = return_to_[depth_now_][lane];
+    const Call& call = module_.calls[module_.instructions[back - 1].target];
+    for (const Call::Passed& passed : call.results)
+      std::memcpy(to + lane * parameter_stride_ + passed.to,
+                  from + lane * parameter_stride_ + passed.from, passed.bytes);
+    --depth_[lane];
+    at_[lane] = back;
+  });
+  lanes_ &= ~lanes;
+  regroups_ = true;
+}
+
+void Warp::exit(uint32_t lanes) {
+  finish_all_copies(lanes);
+  live_ &= ~lanes;
+  lanes_ &= ~lanes;
+  regroups_ = true;
+  // Who waits for all that live may be complete now.
+  waiting_ &= ~gathering_;
+  gathering_ = 0;
+}
+
+bool Warp::gather(uint32_t needed, uint32_t& lanes) {
+  needed &= live_;
+  const uint32_t here = next_ - 1;
+  uint32_t together = lanes;
+  for_lanes(gathering_, [&](uint32_t lane) {
+    if (at_[lane] == here && depth_[lane] == depth_now_) together |= 1U << lane;
+  });
+  if ((needed & ~together) == 0) {
+    waiting_ &= ~together;
+    gathering_ &= ~together;
+    lanes_ |= together;
+    lanes = together;
+    return true;
+  }
+  for_lanes(lanes, [&](uint32_t lane) { at_[lane] = here; });
+  waiting_ |= lanes;
+  gathering_ |= lanes;
+  lanes_ &= ~lanes;
+  regroups_ = true;
+  return false;
+}
+
+void Warp::wait_at_barrier(uint32_t barrier, uint32_t lanes) {
+  for_lanes(lanes, [&](uint32_t lane) { at_[lane] = next_; });
+  at_barrier_[barrier] |= lanes;
+  waiting_ |= lanes;
+  lanes_ &= ~lanes;
+  regroups_ = true;
+}
+
+void Warp::release_from_barrier(uint32_t barrier) {
+  waiting_ &= ~at_barrier_[barrier];
+  at_barrier_[barrier] = 0;
+}
+
+std::byte* Warp::find_memory(Space space, uint64_t address, uint32_t bytes, uint32_t lane) {
+  if (address % bytes != 0)
+    fail(KernelError::address,
+         "address " + std::to_string(address) + " is no multiple of the " + std::to_string(bytes) +
+             " bytes at it",
+         static_cast<int>(lane));
+  if (space == Space::generic) {
+    const uint64_t window = address >> 32;
+    if (window == kSharedWindow)
+      space = Space::shared;
+    else if (window == kLocalWindow)
+      space = Space::local;
+    if (space != Space::generic) address &= 0xFFFFFFFF;
+  }
+  if (space == Space::shared) {
+    auto& shared = block_.shared();
+    if (address + bytes > shared.size())
+      fail(KernelError::address,
+           std::to_string(bytes) + " bytes at " + std::to_string(address) + " of " +
+               std::to_string(shared.size()) + " of shared memory",
+           static_cast<int>(lane));
+    return shared.data() + address;
+  }
+  if (space == Space::local) {
+    if (address + bytes > kLocalBytes)
+      fail(KernelError::address, "local memory behind its end", static_cast<int>(lane));
+    if (local_.empty()) local_.assign(size_t{kLocalBytes} * kLanes, std::byte{0xFF});
+    return local_.data() + size_t{lane} * kLocalBytes + address;
+  }
+  std::swap(known_[0], known_[1]);
+  if (known_[0].holds(address, bytes)) return pointer(address);
+  const Range found = block_.grid().device_memory().find(address);
+  if (!found.holds(address, bytes))
+    fail(KernelError::address,
+         std::to_string(bytes) + " bytes at " + std::to_string(address) +
+             (found.end == 0 ? ", which is nobody's"
+                             : ", behind the end of an allocation of " +
+                                   std::to_string(found.end - found.first)),
+         static_cast<int>(lane));
+  known_[1] = known_[0];
+  known_[0] = found;
+  return pointer(address);
+}
+
+void Warp::begin_copy(uint32_t lane, const Copy& copy) {
+  if ((block_.grid().random()() & 1) != 0)
+    do_copy(lane, copy);
+  else
+    copies_[lane].open.push_back(copy);
+}
+void Warp::commit_copies(uint32_t lanes) {
+  for_lanes(lanes, [&](uint32_t lane) {
+    copies_[lane].groups.push_back(std::move(copies_[lane].open));
+    copies_[lane].open.clear();
+  });
+}
+void Warp::finish_copies(uint32_t lanes, uint32_t but_groups) {
+  for_lanes(lanes, [&](uint32_t lane) {
+    auto& groups = copies_[lane].groups;
+    while (groups.size() > but_groups) {
+      for (const Copy& copy : groups.front()) do_copy(lane, copy);
+      groups.pop_front();
+    }
+  });
+}
+void Warp::finish_all_copies(uint32_t lanes) {
+  finish_copies(lanes, 0);
+  for_lanes(lanes, [&](uint32_t lane) {
+    for (const Copy& copy : copies_[lane].open) do_copy(lane, copy);
+    copies_[lane].open.clear();
+  });
+}
+void Warp::do_copy(uint32_t lane, const Copy& copy) {
+  std::byte* to = memory(Space::shared, copy.to, copy.all, lane);
+  if (copy.bytes > 0) {
+    // The source is aligned to the copy's whole size, and read as far as it says.
+    if (copy.from % copy.all != 0)
+      fail(KernelError::address, "a copy from an address that is not aligned to it",
+           static_cast<int>(lane));
+    memory(Space::generic, copy.from + copy.bytes - 1, 1, lane);
+    std::memcpy(to, memory(Space::generic, copy.from, 1, lane), copy.bytes);
+  }
+  std::memset(to + copy.bytes, 0, copy.all - copy.bytes);
+}
+
+std::string Warp::place() const {
+  const uint32_t at = live_ == 0 ? next_ : at_[static_cast<uint32_t>(std::countr_zero(live_))];
+  return module_.function_of(at).name + ", line " + std::to_string(module_.instructions[at].line);
+}
+
+void Warp::fail(KernelError::Kind kind, const std::string& what, int lane) const {
+  const uint32_t at = next_ == 0 ? 0 : next_ - 1;
+  std::string where = module_.function_of(at).name + ", line " +
+                      std::to_string(module_.instructions[at].line) + " of the PTX, block " +
+                      std::to_string(block_.number()) + ", warp " + std::to_string(number_);
+  if (lane >= 0) where += ", lane " + std::to_string(lane);
+  throw KernelError(kind,
+                    where + ": " + what + "\n    " + module_.line(module_.instructions[at].line));
+}
+
+// ---- blocks --------------------------------------------------------------------------------------
+
+Block::Block(Grid& grid, uint32_t number)
+    : grid_(grid),
+      number_(number),
+      shared_(size_t{grid.module().shared_bytes} + grid.shape().dynamic_shared_bytes,
+              std::byte{0xFF}) {
+  const uint32_t threads = grid.shape().block.all();
+  for (uint32_t first = 0; first < threads; first += kLanes)
+    warps_.push_back(std::make_unique<Warp>(*this, first / kLanes, threads - first));
+}
+
+bool Block::run_round() {
+  bool did_something = false;
+  const auto count = static_cast<uint32_t>(warps_.size());
+  const auto first = static_cast<uint32_t>(grid_.random()() % count);
+  for (uint32_t i = 0; i < count; ++i) {
+    Warp& warp = *warps_[(first + i) % count];
+    if (warp.is_over() || warp.waits()) continue;
+    did_something |= warp.run(1 + static_cast<uint32_t>(grid_.random()() % kLongestTurn));
+  }
+  if (!engine_copies_.empty() && (grid_.random()() & 1) != 0) did_something |= run_engine_copy();
+  return did_something;
+}
+
+bool Block::run_engine_copy() {
+  if (engine_copies_.empty()) return false;
+  const size_t which = grid_.random()() % engine_copies_.size();
+  const std::function<void()> copy = std::move(engine_copies_[which]);
+  engine_copies_.erase(engine_copies_.begin() + static_cast<std::ptrdiff_t>(which));
+  copy();
+  return true;
+}
+
+bool Block::is_over() const {
+  return std::all_of(warps_.begin(), warps_.end(), [](const auto& w) { return w->is_over(); });
+}
+
+void Block::arrive(uint32_t barrier, uint32_t threads, uint32_t arriving) {
+  arrived_[barrier] += arriving;
+  if (arrived_[barrier] < threads) return;
+  arrived_[barrier] = 0;
+  for (const auto& warp : warps_) warp->release_from_barrier(barrier);
+}
+
+// ---- grids ---------------------------------------------------------------------------------------
+
+Grid::Grid(const Module& module, const Function& kernel, const LaunchShape& shape,
+           std::vector<std::byte> parameters, const DeviceMemory& memory)
+    : module_(module),
+      kernel_(kernel),
+      shape_(shape),
+      parameters_(std::move(parameters)),
+      memory_(memory),
+      random_(shape.seed) {}
+
+namespace {
+
+// All warps of all blocks wait, and nothing is on its way to them.
+bool is_stuck(const std::vector<std::unique_ptr<Block>>& blocks) {
+  for (const auto& block : blocks)
+    for (const auto& warp : block->warps())
+      if (!warp->is_over() && !warp->waits()) return false;
+  return true;
+}
+
+[[noreturn]] void fail_stuck(const std::vector<std::unique_ptr<Block>>& blocks) {
+  std::string text = "every warp waits for another:";
+  for (const auto& block : blocks)
+    for (const auto& warp : block->warps())
+      if (!warp->is_over())
+        text += "\n  block " + std::to_string(block->number()) + ", warp " +
+                std::to_string(warp->number()) + ": " + warp->place();
+  throw KernelError(KernelError::other, text);
+}
+
+}  // namespace
+
+void Grid::run() {
+  std::vector<std::unique_ptr<Block>> blocks;
+  const uint32_t count = shape_.grid.all();
+  uint32_t begun = 0;
+  uint32_t idle_rounds = 0;
+  while (true) {
+    std::erase_if(blocks, [](const auto& block) { return block->is_over(); });
+    while (begun < count && blocks.size() < shape_.resident_blocks)
+      blocks.push_back(std::make_unique<Block>(*this, begun++));
+    if (blocks.empty()) return;
+    bool did_something = false;
+    for (const auto& block : blocks) did_something |= block->run_round();
+    if (did_something) {
+      idle_rounds = 0;
+      continue;
+    }
+    bool copied = false;
+    for (const auto& block : blocks) copied |= block->run_engine_copy();
+    if (copied) continue;
+    if (is_stuck(blocks)) fail_stuck(blocks);
+    // Everybody looks at memory that somebody else is to write: the computer, maybe.
+    if (++idle_rounds > 4) {
+      instructions += 20'000;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+// ---- modules -------------------------------------------------------------------------------------
+
+const Function* Module::find(const std::string& name) const {
+  for (const Function& function : functions)
+    if (function.name == name) return &function;
+  return nullptr;
+}
+
+std::string Module::line(uint32_t number) const {
+  if (number == 0 || number > line_starts.size()) return "";
+  const size_t first = text.find_first_not_of(" \t", line_starts[number - 1]);
+  return text.substr(first, text.find('\n', first) - first);
+}
+
+const Function& Module::function_of(uint32_t instruction) const {
+  const auto behind =
+      std::upper_bound(functions.begin(), functions.end(), instruction,
+                       [](uint32_t at, const Function& function) { return at < function.first; });
+  return *(behind - 1);
+}
+
+}  // namespace trek::ptx

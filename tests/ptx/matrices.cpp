@@ -1,0 +1,234 @@
+// Products of tensor cores, matrices read for them, and the copy engine of sm_90. Sums are f32, in the order of k; a
+// device's own order and rounding are not written down anywhere.
+#include "tests/ptx/handlers.h"
+#include "tests/ptx/small_floats.h"
+#include "tests/ptx/tensor_map.h"
+
+namespace trek::ptx {
+namespace {
+
+enum class Factors { f16, bf16, tf32 };
+template <Factors kFactors>
+constexpr uint32_t kFactorBytes = kFactors == Factors::tf32 ? 4 : 2;
+// Of a product: 32 bytes of each line.
+template <Factors kFactors>
+constexpr uint32_t kDepth = 32 / kFactorBytes<kFactors>;
+
+// Element e of a register.
+template <Factors kFactors>
+float factor(uint32_t word, uint32_t e) {
+  if constexpr (kFactors == Factors::tf32)
+    return std::bit_cast<float>(word & 0xFFFFE000);  // what the hardware sees of it
+  else if constexpr (kFactors == Factors::bf16)
+    return from_bf16(static_cast<uint16_t>(word >> 16 * e));
+  else
+    return from_f16(static_cast<uint16_t>(word >> 16 * e));
+}
+
+// ldmatrix: lane l has the address of row l % 8 of matrix l / 8; of each matrix a lane gets two neighbouring
+// elements, or, transposed, two of a column.
+template <bool kTransposed>
+void load_matrices(Warp& warp, const Instruction& i, uint32_t lanes) {
+  if (!warp.gather(kAllLanes, lanes)) return;
+  const Addresses from = addresses(warp, i, 4);
+  uint16_t elements[4][8][8];
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    std::memcpy(elements[lane / 8][lane % 8], warp.memory(Space::shared, from[lane], 16, lane), 16);
+  for (uint32_t m = 0; m < 4; ++m) {
+    uint32_t* d = warp.words(i.operands[m]);
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t line = lane / 4;
+      const uint32_t pair = lane % 4 * 2;
+      const uint16_t low = kTransposed ? elements[m][pair][line] : elements[m][line][pair];
+      const uint16_t high = kTransposed ? elements[m][pair + 1][line] : elements[m][line][pair + 1];
+      d[lane] = uint32_t{low} | uint32_t{high} << 16;
+    }
+  }
+}
+
+// mma.sync of 16 rows, 8 columns and 32 bytes of k: operands d 0..3, a 4..7, b 8..9, c 10..13.
+template <Factors kFactors>
+void multiply(Warp& warp, const Instruction& i, uint32_t lanes) {
+  if (!warp.gather(kAllLanes, lanes)) return;
+  constexpr uint32_t kPer = 4 / kFactorBytes<kFactors>;  // elements of a register
+  constexpr uint32_t kK = kDepth<kFactors>;
+  float a[16][kK];
+  float b[8][kK];
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const uint32_t line = lane / 4;
+    const uint32_t k = lane % 4 * kPer;
+    for (uint32_t e = 0; e < kPer; ++e) {
+      for (uint32_t part = 0; part < 4; ++part)
+        a[line + part % 2 * 8][k + part / 2 * (kK / 2) + e] =
+            factor<kFactors>(warp.words(i.operands[4 + part])[lane], e);
+      for (uint32_t part = 0; part < 2; ++part)
+        b[line][k + part * (kK / 2) + e] =
+            factor<kFactors>(warp.words(i.operands[8 + part])[lane], e);
+    }
+  }
+  float sums[4][kLanes];
+  for (uint32_t part = 0; part < 4; ++part) {
+    const uint32_t* c = warp.words(i.operands[10 + part]);
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t row = lane / 4 + part / 2 * 8;
+      const uint32_t column = lane % 4 * 2 + part % 2;
+      float sum = std::bit_cast<float>(c[lane]);
+      for (uint32_t k = 0; k < kK; ++k) sum += a[row][k] * b[column][k];
+      sums[part][lane] = canonical(sum);
+    }
+  }
+  for (uint32_t part = 0; part < 4; ++part) {
+    uint32_t* d = warp.words(i.operands[part]);
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      d[lane] = std::bit_cast<uint32_t>(sums[part][lane]);
+  }
+}
+
+// An operand of a warpgroup's product, by its descriptor: addresses in units of 16 bytes, rows of 128 bytes with a
+// swizzle. By line, eight lines are an atom, and k runs along a row; else eight k are one, and 64 lines a row.
+class GroupOperand {
+ public:
+  GroupOperand(Warp& warp, uint64_t descriptor, bool is_by_line)
+      : warp_(warp),
+        start_(static_cast<uint32_t>(descriptor & 0x3FFF) << 4),
+        leading_(static_cast<uint32_t>(descriptor >> 16 & 0x3FFF) << 4),
+        stride_(static_cast<uint32_t>(descriptor >> 32 & 0x3FFF) << 4),
+        is_by_line_(is_by_line) {
+    if (descriptor >> 62 != 1) warp.fail("an operand whose rows of 128 bytes are not swizzled");
+  }
+  template <Factors kFactors>
+  float at(uint32_t line, uint32_t k) const {
+    constexpr uint32_t kBytes = kFactorBytes<kFactors>;
+    uint32_t place = start_;
+    if (is_by_line_)
+      place += line / 8 * stride_ + line % 8 * 128 + k * kBytes;
+    else
+      place += line / 64 * leading_ + k / 8 * stride_ + k % 8 * 128 + line % 64 * kBytes;
+    uint32_t word = 0;
+    std::memcpy(&word, warp_.memory(Space::shared, swizzled(place), kBytes, 0), kBytes);
+    return factor<kFactors>(word, 0);
+  }
+
+ private:
+  Warp& warp_;
+  uint32_t start_;
+  uint32_t leading_;
+  uint32_t stride_;
+  bool is_by_line_;
+};
+
+// wgmma.mma_async: each warp makes its 16 of 64 rows. Operands: the sums, the two descriptors, whether they are added
+// to, signs, and for 16 bits whether each operand lies by k.
+template <Factors kFactors>
+void multiply_group(Warp& warp, const Instruction& i, uint32_t lanes) {
+  if (!warp.gather(kAllLanes, lanes)) return;
+  const uint32_t count = i.count;  // of sums
+  const Operand* rest = i.operands + count;
+  const auto is_transposed = [&](uint32_t which) {
+    return kFactors != Factors::tf32 && warp.words(rest[5 + which])[0] != 0;
+  };
+  const uint64_t* a_at = warp.longs(rest[0]);
+  const uint64_t* b_at = warp.longs(rest[1]);
+  const GroupOperand a_operand(warp, a_at[0], !is_transposed(0));
+  const GroupOperand b_operand(warp, b_at[0], !is_transposed(1));
+  const bool adds = (warp.predicate(rest[2]) & 1) != 0;
+  constexpr uint32_t kK = kDepth<kFactors>;
+  float a[16][kK];
+  const uint32_t first = warp.number() % 4 * 16;
+  for (uint32_t row = 0; row < 16; ++row)
+    for (uint32_t k = 0; k < kK; ++k) a[row][k] = a_operand.at<kFactors>(first + row, k);
+  float b[256][kK];
+  for (uint32_t column = 0; column < count * 2; ++column)
+    for (uint32_t k = 0; k < kK; ++k) b[column][k] = b_operand.at<kFactors>(column, k);
+  for (uint32_t e = 0; e < count; ++e) {
+    uint32_t* d = warp.words(i.operands[e]);
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const uint32_t row = lane / 4 + e / 2 % 2 * 8;
+      const uint32_t column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+      float sum = adds ? std::bit_cast<float>(d[lane]) : 0.0F;
+      for (uint32_t k = 0; k < kK; ++k) sum += a[row][k] * b[column][k];
+      d[lane] = std::bit_cast<uint32_t>(canonical(sum));
+    }
+  }
+}
+
+void nothing(Warp& /*warp*/, const Instruction& /*i*/, uint32_t /*lanes*/) {}
+
+// The box at (x, y, z) of a tensor to shared memory; elements outside of it are 0.
+void copy_box(Warp& warp, const TensorMap& map, uint32_t to, const int32_t (&from)[kMostAxes]) {
+  uint32_t at = 0;
+  uint32_t c[kMostAxes];
+  for (c[2] = 0; c[2] < map.box[2]; ++c[2]) {
+    for (c[1] = 0; c[1] < map.box[1]; ++c[1]) {
+      for (c[0] = 0; c[0] < map.box[0]; ++c[0], at += map.element_bytes) {
+        bool is_inside = true;
+        uint64_t address = map.address;
+        for (uint32_t axis = 0; axis < kMostAxes; ++axis) {
+          const int64_t place = int64_t{from[axis]} + c[axis];
+          is_inside &= place >= 0 && static_cast<uint64_t>(place) < map.sizes[axis];
+          address += static_cast<uint64_t>(place) * map.strides[axis];
+        }
+        uint32_t element = 0;
+        if (is_inside) {
+          std::memcpy(&element, warp.memory(Space::generic, address, map.element_bytes, 0),
+                      map.element_bytes);
+          if (map.rounds_to_tf32 != 0) element = to_tf32(std::bit_cast<float>(element));
+        }
+        const uint32_t place = to + at;
+        std::memcpy(warp.memory(Space::shared, map.swizzle == 3 ? swizzled(place) : place,
+                                map.element_bytes, 0),
+                    &element, map.element_bytes);
+      }
+    }
+  }
+}
+
+// cp.async.bulk.tensor.3d [to], [map, {x, y, z}], [barrier]
+void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
+  const Addresses to = addresses(warp, i, 0);
+  const Addresses maps = addresses(warp, i, 1);
+  const Addresses barriers = addresses(warp, i, 5);
+  for_lanes(lanes, [&](uint32_t lane) {
+    TensorMap map;
+    if (maps[lane] % 64 != 0) warp.fail("a tensor map that is not at a multiple of 64 bytes");
+    for (uint32_t byte = 0; byte < sizeof map; ++byte)
+      reinterpret_cast<std::byte*>(&map)[byte] =
+          *warp.memory(Space::generic, maps[lane] + byte, 1, lane);
+    if (map.mark != kTensorMapMark) warp.fail("no tensor map", static_cast<int>(lane));
+    const auto place = static_cast<uint32_t>(to[lane]);
+    if (place % 128 != 0) warp.fail("a box goes to a multiple of 128 bytes");
+    const auto barrier = static_cast<uint32_t>(barriers[lane]);
+    const auto coordinate = [&](uint32_t axis) {
+      return static_cast<int32_t>(warp.words(i.operands[2 + axis])[lane]);
+    };
+    const int32_t x = coordinate(0);
+    const int32_t y = coordinate(1);
+    const int32_t z = coordinate(2);
+    warp.block().add_engine_copy([&warp, map, place, barrier, x, y, z] {
+      copy_box(warp, map, place, {x, y, z});
+      complete_bytes(warp, barrier, map.box[0] * map.box[1] * map.box[2] * map.element_bytes);
+    });
+  });
+}
+
+}  // namespace
+
+void add_matrices(Handlers& h) {
+  h["ldmatrix.sync.aligned.m8n8.x4.shared.b16"] = load_matrices<false>;
+  h["ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"] = load_matrices<true>;
+  h["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"] = multiply<Factors::f16>;
+  h["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"] = multiply<Factors::bf16>;
+  h["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] = multiply<Factors::tf32>;
+  for (const char* columns : {"64", "128", "192", "256"}) {
+    const std::string name = std::string("wgmma.mma_async.sync.aligned.m64n") + columns;
+    h[name + "k16.f32.f16.f16"] = multiply_group<Factors::f16>;
+    h[name + "k16.f32.bf16.bf16"] = multiply_group<Factors::bf16>;
+    h[name + "k8.f32.tf32.tf32"] = multiply_group<Factors::tf32>;
+  }
+  for (const char* name : {"wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned",
+                           "wgmma.wait_group.sync.aligned"})
+    h[name] = nothing;
+  h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"] = begin_box;
+}
+
+}  // namespace trek::ptx
