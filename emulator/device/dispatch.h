@@ -350,8 +350,10 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
   const Task task(block);
   multiply_tile_thin(task, node, tile, environment.arena, [&] {
     if (!ready()) return false;
-    if (node.matrix.tail_steps == Matrix::kNoTail)
+    if (node.matrix.tail_steps == Matrix::kNoTail) {
       begin_task(task, block, node, environment, nullptr);
+      task.sync();  // the tail's operands are asked for ahead of the product's own
+    }
     return true;
   });
 }
@@ -362,8 +364,10 @@ TREK_TILE void execute_stays(const Block& block, const Node& node, int64_t tile,
   const Task task(block);
   multiply_tile_stays(task, node, tile, place, environment.arena, [&] {
     if (!ready()) return false;
-    if (node.matrix.tail_steps == Matrix::kNoTail)
+    if (node.matrix.tail_steps == Matrix::kNoTail) {
       begin_task(task, block, node, environment, nullptr);
+      task.sync();  // the tail's operands are asked for ahead of the product's own
+    }
     return true;
   });
 }

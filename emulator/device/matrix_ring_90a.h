@@ -90,6 +90,7 @@ TREK_TILE void end_ring(const Task& task, uint32_t slots) {
 // Makes the ring of tile `number`, and says what is to be brought to it; by the first warp, which is in time for the
 // block's next meeting with the warp that asks. A lane makes a slot's barriers; the first one says the rest.
 TREK_TILE void begin_ring(const Task& task, int64_t number) {
+  warp_sync();  // a lane has just written the task's surroundings
   const Node& node = task.node();
   const Matrix& of = node.matrix;
   const bool by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;

@@ -9,7 +9,8 @@ end in the middle of tiles. `@inside` says of each case whether all of its outpu
 `@nearest` is of products whose f32 operands all lie between two tf32, three quarters of the way to the greater one:
 they are true of the nearest tf32 and of f32 itself, but not of operands that are cut off.
 
-    python3 tests/gpu/products_fast.py [TYPE...] > products_fast.trek   # those of these operands alone
+    python3 tests/gpu/products_fast.py [TYPE...] [--most N] > products_fast.trek   # those of these operands alone,
+                                                             # and of at most N multiplications
     trek-run --test --numerics fast --engine resident products_fast.trek
 """
 
@@ -25,17 +26,22 @@ SHAPES = [  # rows, columns, K; matrices of a batch
 ]  # yapf: disable
 TO = [("f32", 0), ("bf16", 2**-8), ("f16", 2**-11)]
 
+most = float(sys.argv[sys.argv.index("--most") + 1]) if "--most" in sys.argv else float("inf")
+types = [word for word in sys.argv[1:] if word in ("f32", "f16", "bf16")]
+
 declared = [".trek 1.0"]
 body = []
 number = 0
 for index, (rows, columns, depth, *batch) in enumerate(SHAPES):
+    if rows * columns * depth > most:
+        continue
     for form in range(4):
         left = f"{depth},{rows}" if form & 1 else f"{rows},{depth}"
         right = f"{columns},{depth}" if form & 2 else f"{depth},{columns}"
         left = f"{batch[0]},{left}" if batch else left
         flags = (", ta" if form & 1 else "") + (", tb" if form & 2 else "")
         element = "f32" if (form + index) % 2 == 0 else ["bf16", "f16"][form // 2]
-        if sys.argv[1:] and element not in sys.argv[1:]:
+        if types and element not in types:
             continue
         of_factors = 1.001 * 2**-10 if element == "f32" else 0
         result, rounding = TO[number % 3]

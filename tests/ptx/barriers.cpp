@@ -117,12 +117,15 @@ Mbarrier read_barrier(Warp& warp, uint64_t at, uint32_t lane) {
 }
 void write_barrier(Warp& warp, uint64_t at, Mbarrier barrier, uint32_t lane) {
   if (barrier.pending == 0 && barrier.reserved == 0) {
+    if (warp.races() != nullptr) warp.races()->end_phase(static_cast<uint32_t>(at));
     barrier.mark_and_phase ^= 1;
     barrier.pending = barrier.expected;
   }
   std::memcpy(warp.memory(Space::shared, at, 8, lane), &barrier, 8);
 }
-void arrive_once(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane) {
+void arrive_once(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane, bool with_copies = false) {
+  if (warp.races() != nullptr)
+    warp.races()->arrive(static_cast<uint32_t>(at), warp.thread(lane), with_copies);
   Mbarrier barrier = read_barrier(warp, at, lane);
   if (barrier.pending == 0)
     warp.fail("more arrivals than the mbarrier waits for", static_cast<int>(lane));
@@ -170,15 +173,18 @@ void mbarrier_test(Warp& warp, const Instruction& i, uint32_t lanes) {
   uint32_t passed = 0;
   for_lanes(lanes, [&](uint32_t lane) {
     const uint32_t phase = read_barrier(warp, at[lane], lane).mark_and_phase & 1;
-    passed |= uint32_t{phase != (parity[lane] & 1)} << lane;
+    const bool is_over = phase != (parity[lane] & 1);
+    passed |= uint32_t{is_over} << lane;
+    if (is_over && warp.races() != nullptr)
+      warp.races()->pass(static_cast<uint32_t>(at[lane]), warp.thread(lane));
   });
   warp.set_predicate(i.operands[0], lanes, passed);
   if (passed != lanes) warp.yield(true);
 }
 void mbarrier_arrive_copies(Warp& warp, const Instruction& i, uint32_t lanes) {
   const Addresses at = addresses(warp, i, 0);
-  warp.finish_all_copies(lanes);
-  for_lanes(lanes, [&](uint32_t lane) { arrive_once(warp, at[lane], 0, lane); });
+  for_lanes(lanes, [&](uint32_t lane) { warp.let_copies_arrive(lane); });
+  for_lanes(lanes, [&](uint32_t lane) { arrive_once(warp, at[lane], 0, lane, true); });
 }
 
 // ---- time, and what needs nothing here --------------------------------------------------------------
@@ -225,6 +231,7 @@ void clock_long(Warp& warp, const Instruction& i, uint32_t lanes) {
 }  // namespace
 
 void complete_bytes(Warp& warp, uint32_t at, uint32_t bytes) {
+  if (warp.races() != nullptr) warp.races()->finish_box(at);
   Mbarrier barrier = read_barrier(warp, at, 0);
   if (barrier.reserved < bytes / kByteUnit) warp.fail("more bytes than the mbarrier waits for");
   barrier.reserved = static_cast<uint16_t>(barrier.reserved - bytes / kByteUnit);

@@ -533,6 +533,8 @@ TREK_EXPORT cuLaunchKernelEx(const LaunchConfig* config, CuFunction function, vo
         attribute.value.cluster.x * attribute.value.cluster.y * attribute.value.cluster.z != 1)
       return kInvalidValue;  // clusters are not interpreted
   }
+  shape.finds_races = setting("TREK_PTX_RACES", 0) != 0;
+  if (const char* part = std::getenv("TREK_PTX_READS_AHEAD")) shape.reads_ahead = part;
   static std::atomic<uint64_t> kLaunches = 0;
   shape.seed = seed() * 1'000'003 + kLaunches++;
   std::vector<std::byte> parameters(of.function->parameter_bytes);

@@ -40,6 +40,8 @@ void load(Warp& warp, const Instruction& i, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) {
     const std::byte* at =
         warp.memory(kSpace, from[lane], static_cast<uint32_t>(sizeof(T)) * count, lane);
+    if constexpr (!kLooks && (kSpace == Space::shared || kSpace == Space::generic))
+      warp.note_read(at, static_cast<uint32_t>(sizeof(T)) * count, lane);
     for (uint32_t e = 0; e < count; ++e) {
       if (to[e] == nullptr) continue;
       if constexpr (kSpace == Space::parameter) {
@@ -53,7 +55,7 @@ void load(Warp& warp, const Instruction& i, uint32_t lanes) {
   });
 }
 
-template <Space kSpace, typename T, typename R>
+template <Space kSpace, typename T, typename R, bool kLooks>
 void store(Warp& warp, const Instruction& i, uint32_t lanes) {
   const uint32_t count = i.count;
   const Addresses to = addresses(warp, i, 0);
@@ -61,6 +63,8 @@ void store(Warp& warp, const Instruction& i, uint32_t lanes) {
   for (uint32_t e = 0; e < count; ++e) from[e] = slots<R>(warp, i.operands[1 + e]);
   for_lanes(lanes, [&](uint32_t lane) {
     std::byte* at = warp.memory(kSpace, to[lane], static_cast<uint32_t>(sizeof(T)) * count, lane);
+    if constexpr (!kLooks && (kSpace == Space::shared || kSpace == Space::generic))
+      warp.note_write(at, static_cast<uint32_t>(sizeof(T)) * count, lane);
     for (uint32_t e = 0; e < count; ++e) {
       const auto value = static_cast<T>(from[e][lane]);
       if constexpr (kSpace == Space::parameter)
@@ -177,8 +181,9 @@ void add_space(Handlers& h, const std::string& space) {
           h["ld.look" + of] = load<kSpace, T, Short, true>;
           h["ld.look" + of + kInLongs] = load<kSpace, T, uint64_t, true>;
         }
-        h["st" + of] = store<kSpace, T, Short>;
-        h["st" + of + kInLongs] = store<kSpace, T, uint64_t>;
+        h["st" + of] = store<kSpace, T, Short, false>;
+        h["st" + of + kInLongs] = store<kSpace, T, uint64_t, false>;
+        if (kSpace == Space::shared) h["st.look" + of] = store<kSpace, T, Short, true>;
       }
     }
   };

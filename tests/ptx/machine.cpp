@@ -30,7 +30,8 @@ Warp::Warp(Block& block, uint32_t number, uint32_t threads)
       constant_words_(const_cast<uint32_t*>(module_.constant_words.data())),
       constant_longs_(const_cast<uint64_t*>(module_.constant_longs.data())),
       shared_(block.shared().data()),
-      shared_bytes_(block.shared().size()) {
+      shared_bytes_(block.shared().size()),
+      races_(block.races()) {
   at_.fill(block.grid().kernel().first);
   enter_frame(0);
   local_base_[0].fill(0);
@@ -190,6 +191,7 @@ bool Warp::gather(uint32_t needed, uint32_t& lanes) {
     gathering_ &= ~together;
     lanes_ |= together;
     lanes = together;
+    if (races_ != nullptr) races_->meet(thread(0), together);
     return true;
   }
   for_lanes(lanes, [&](uint32_t lane) { at_[lane] = here; });
@@ -202,6 +204,7 @@ bool Warp::gather(uint32_t needed, uint32_t& lanes) {
 
 void Warp::wait_at_barrier(uint32_t barrier, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { at_[lane] = next_; });
+  if (races_ != nullptr) races_->arrive_at_block_barrier(barrier, thread(0), lanes);
   at_barrier_[barrier] |= lanes;
   waiting_ |= lanes;
   lanes_ &= ~lanes;
@@ -209,6 +212,7 @@ void Warp::wait_at_barrier(uint32_t barrier, uint32_t lanes) {
 }
 
 void Warp::release_from_barrier(uint32_t barrier) {
+  if (races_ != nullptr) races_->leave_block_barrier(barrier, thread(0), at_barrier_[barrier]);
   waiting_ &= ~at_barrier_[barrier];
   at_barrier_[barrier] = 0;
 }
@@ -258,6 +262,8 @@ std::byte* Warp::find_memory(Space space, uint64_t address, uint32_t bytes, uint
 }
 
 void Warp::begin_copy(uint32_t lane, const Copy& copy) {
+  if (races_ != nullptr)
+    judge(races_->begin_copy(thread(lane), {copy.to, copy.all, next_ - 1}), lane);
   if ((block_.grid().random()() & 1) != 0)
     do_copy(lane, copy);
   else
@@ -267,6 +273,7 @@ void Warp::commit_copies(uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) {
     copies_[lane].groups.push_back(std::move(copies_[lane].open));
     copies_[lane].open.clear();
+    if (races_ != nullptr) races_->commit_copies(thread(lane));
   });
 }
 void Warp::finish_copies(uint32_t lanes, uint32_t but_groups) {
@@ -276,13 +283,24 @@ void Warp::finish_copies(uint32_t lanes, uint32_t but_groups) {
       for (const Copy& copy : groups.front()) do_copy(lane, copy);
       groups.pop_front();
     }
+    if (races_ != nullptr) races_->wait_for_copies(thread(lane), but_groups);
   });
+}
+void Warp::let_copies_arrive(uint32_t lane) {
+  LaneCopies& of = copies_[lane];
+  for (const auto& group : of.groups)
+    for (const Copy& copy : group) do_copy(lane, copy);
+  for (const Copy& copy : of.open) do_copy(lane, copy);
+  // Groups are counted still: what was committed later is not to be taken for them.
+  for (auto& group : of.groups) group.clear();
+  of.open.clear();
 }
 void Warp::finish_all_copies(uint32_t lanes) {
   finish_copies(lanes, 0);
   for_lanes(lanes, [&](uint32_t lane) {
     for (const Copy& copy : copies_[lane].open) do_copy(lane, copy);
     copies_[lane].open.clear();
+    if (races_ != nullptr) races_->wait_for_all_copies(thread(lane));
   });
 }
 void Warp::do_copy(uint32_t lane, const Copy& copy) {
@@ -296,6 +314,16 @@ void Warp::do_copy(uint32_t lane, const Copy& copy) {
     std::memcpy(to, memory(Space::generic, copy.from, 1, lane), copy.bytes);
   }
   std::memset(to + copy.bytes, 0, copy.all - copy.bytes);
+}
+
+bool Warp::may_read_ahead() const {
+  const std::string& part = block_.grid().shape().reads_ahead;
+  return !part.empty() && module_.function_of(next_ - 1).name.find(part) != std::string::npos;
+}
+void Warp::fail_race(const Race& race, uint32_t lane) const {
+  const uint32_t line = module_.instructions[race.before].line;
+  fail(race.what + "; the earlier one is line " + std::to_string(line) + ", " + module_.line(line),
+       static_cast<int>(lane));
 }
 
 std::string Warp::place() const {
@@ -321,6 +349,8 @@ Block::Block(Grid& grid, uint32_t number)
       shared_(size_t{grid.module().shared_bytes} + grid.shape().dynamic_shared_bytes,
               std::byte{0xFF}) {
   const uint32_t threads = grid.shape().block.all();
+  if (grid.shape().finds_races)
+    races_ = std::make_unique<Races>((threads + kLanes - 1) / kLanes * kLanes, shared_.size());
   for (uint32_t first = 0; first < threads; first += kLanes)
     warps_.push_back(std::make_unique<Warp>(*this, first / kLanes, threads - first));
 }
@@ -355,6 +385,7 @@ void Block::arrive(uint32_t barrier, uint32_t threads, uint32_t arriving) {
   arrived_[barrier] += arriving;
   if (arrived_[barrier] < threads) return;
   arrived_[barrier] = 0;
+  if (races_ != nullptr) races_->end_block_barrier(barrier);
   for (const auto& warp : warps_) warp->release_from_barrier(barrier);
 }
 

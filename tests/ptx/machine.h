@@ -17,6 +17,7 @@
 
 #include "tests/ptx/code.h"
 #include "tests/ptx/memory.h"
+#include "tests/ptx/races.h"
 
 namespace trek::ptx {
 
@@ -100,6 +101,26 @@ class Warp {
   std::byte* parameters(uint32_t lane) {
     return parameters_now_ + size_t{lane} * parameter_stride_;
   }
+  // What races are looked for in: memory that a lane has read or written, wherever it is.
+  void note_read(const std::byte* at, uint32_t bytes, uint32_t lane) {
+    if (races_ == nullptr || !is_shared(at)) return;
+    const Race race = races_->read(thread(lane), touched(at, bytes));
+    if (!race.what.empty() && !may_read_ahead()) fail_race(race, lane);
+  }
+  void note_write(const std::byte* at, uint32_t bytes, uint32_t lane) {
+    if (races_ != nullptr && is_shared(at))
+      judge(races_->write(thread(lane), touched(at, bytes)), lane);
+  }
+  Races* races() { return races_; }
+  uint32_t thread(uint32_t lane) const { return number_ * kLanes + lane; }
+  Touched touched(const std::byte* at, uint32_t bytes) const {
+    return touched(static_cast<uint32_t>(at - shared_), bytes);
+  }
+  Touched touched(uint32_t address, uint32_t bytes) const { return {address, bytes, next_ - 1}; }
+  void judge(const Race& race, uint32_t lane) const {
+    if (!race.what.empty()) fail_race(race, lane);
+  }
+
   uint32_t local_base(uint32_t lane) const { return local_base_[depth_now_][lane]; }
 
   void branch(uint32_t target, uint32_t lanes);
@@ -131,6 +152,8 @@ class Warp {
   void commit_copies(uint32_t lanes);
   void finish_copies(uint32_t lanes, uint32_t but_groups);
   void finish_all_copies(uint32_t lanes);
+  // The same, of which the lane itself knows nothing.
+  void let_copies_arrive(uint32_t lane);
 
   [[noreturn]] void fail(KernelError::Kind kind, const std::string& what, int lane = -1) const;
   [[noreturn]] void fail(const std::string& what, int lane = -1) const {
@@ -146,6 +169,12 @@ class Warp {
   void run_group();
   void enter_frame(uint32_t depth);
   void do_copy(uint32_t lane, const Copy& copy);
+  bool is_shared(const std::byte* at) const {
+    return at >= shared_ && at < shared_ + shared_bytes_;
+  }
+  // Whether the function is one that reads behind what it needs, and does not use what it reads there.
+  bool may_read_ahead() const;
+  [[noreturn]] void fail_race(const Race& race, uint32_t lane) const;
 
   Block& block_;
   const Module& module_;
@@ -185,6 +214,7 @@ class Warp {
   std::array<Range, 2> known_{};  // memory that was touched last
   std::byte* shared_;
   size_t shared_bytes_;
+  Races* races_;
 
   struct LaneCopies {
     std::deque<std::vector<Copy>> groups;
@@ -207,12 +237,14 @@ class Block {
   Grid& grid() { return grid_; }
   uint32_t number() const { return number_; }
   std::vector<std::byte>& shared() { return shared_; }
+  Races* races() { return races_.get(); }
   std::vector<std::unique_ptr<Warp>>& warps() { return warps_; }
 
  private:
   Grid& grid_;
   const uint32_t number_;
   std::vector<std::byte> shared_;
+  std::unique_ptr<Races> races_;
   std::vector<std::unique_ptr<Warp>> warps_;
   std::array<uint32_t, 16> arrived_{};
   std::vector<std::function<void()>> engine_copies_;
@@ -224,6 +256,8 @@ struct LaunchShape {
   uint32_t dynamic_shared_bytes = 0;
   uint32_t resident_blocks = 1;  // at a time
   uint64_t seed = 0;
+  bool finds_races = false;  // in shared memory; several times as slow
+  std::string reads_ahead;   // in the names of functions whose reads are not judged
 };
 
 class Grid {

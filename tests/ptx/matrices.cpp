@@ -32,8 +32,11 @@ void load_matrices(Warp& warp, const Instruction& i, uint32_t lanes) {
   if (!warp.gather(kAllLanes, lanes)) return;
   const Addresses from = addresses(warp, i, 4);
   uint16_t elements[4][8][8];
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    std::memcpy(elements[lane / 8][lane % 8], warp.memory(Space::shared, from[lane], 16, lane), 16);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const std::byte* at = warp.memory(Space::shared, from[lane], 16, lane);
+    warp.note_read(at, 16, lane);
+    std::memcpy(elements[lane / 8][lane % 8], at, 16);
+  }
   for (uint32_t m = 0; m < 4; ++m) {
     uint32_t* d = warp.words(i.operands[m]);
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -96,20 +99,37 @@ class GroupOperand {
         is_by_line_(is_by_line) {
     if (descriptor >> 62 != 1) warp.fail("an operand whose rows of 128 bytes are not swizzled");
   }
-  template <Factors kFactors>
-  float at(uint32_t line, uint32_t k) const {
-    constexpr uint32_t kBytes = kFactorBytes<kFactors>;
-    uint32_t place = start_;
-    if (is_by_line_)
-      place += line / 8 * stride_ + line % 8 * 128 + k * kBytes;
-    else
-      place += line / 64 * leading_ + k / 8 * stride_ + k % 8 * 128 + line % 64 * kBytes;
-    uint32_t word = 0;
-    std::memcpy(&word, warp_.memory(Space::shared, swizzled(place), kBytes, 0), kBytes);
-    return factor<kFactors>(word, 0);
+  // Lines [first, first + count), of which give(line, k) takes each element.
+  template <Factors kFactors, typename Give>
+  void each(uint32_t first, uint32_t count, Give give) const {
+    constexpr uint32_t kPiece = 16 / kFactorBytes<kFactors>;  // elements
+    if (is_by_line_) {
+      for (uint32_t line = first; line < first + count; ++line)
+        for (uint32_t k = 0; k < kDepth<kFactors>; k += kPiece)
+          piece<kFactors>(line / 8 * stride_ + line % 8 * 128 + k * kFactorBytes<kFactors>,
+                          [&](uint32_t e, float value) { give(line, k + e, value); });
+    } else {
+      for (uint32_t k = 0; k < kDepth<kFactors>; ++k)
+        for (uint32_t line = first; line < first + count; line += kPiece)
+          piece<kFactors>(line / 64 * leading_ + k / 8 * stride_ + k % 8 * 128 +
+                              line % 64 * kFactorBytes<kFactors>,
+                          [&](uint32_t e, float value) { give(line + e, k, value); });
+    }
   }
 
  private:
+  // Sixteen bytes that lie together.
+  template <Factors kFactors, typename Give>
+  void piece(uint32_t at, Give give) const {
+    const std::byte* from = warp_.memory(Space::shared, swizzled(start_ + at), 16, 0);
+    warp_.note_read(from, 16, 0);
+    for (uint32_t e = 0; e < 16 / kFactorBytes<kFactors>; ++e) {
+      uint32_t word = 0;
+      std::memcpy(&word, from + e * kFactorBytes<kFactors>, kFactorBytes<kFactors>);
+      give(e, factor<kFactors>(word, 0));
+    }
+  }
+
   Warp& warp_;
   uint32_t start_;
   uint32_t leading_;
@@ -123,31 +143,39 @@ template <Factors kFactors>
 void multiply_group(Warp& warp, const Instruction& i, uint32_t lanes) {
   if (!warp.gather(kAllLanes, lanes)) return;
   const uint32_t count = i.count;  // of sums
+  const uint32_t columns = count * 2;
   const Operand* rest = i.operands + count;
   const auto is_transposed = [&](uint32_t which) {
     return kFactors != Factors::tf32 && warp.words(rest[5 + which])[0] != 0;
   };
-  const uint64_t* a_at = warp.longs(rest[0]);
-  const uint64_t* b_at = warp.longs(rest[1]);
-  const GroupOperand a_operand(warp, a_at[0], !is_transposed(0));
-  const GroupOperand b_operand(warp, b_at[0], !is_transposed(1));
-  const bool adds = (warp.predicate(rest[2]) & 1) != 0;
   constexpr uint32_t kK = kDepth<kFactors>;
   float a[16][kK];
+  float b[kK][256];
   const uint32_t first = warp.number() % 4 * 16;
+  GroupOperand(warp, warp.longs(rest[0])[0], !is_transposed(0))
+      .each<kFactors>(first, 16, [&](uint32_t row, uint32_t k, float v) { a[row - first][k] = v; });
+  GroupOperand(warp, warp.longs(rest[1])[0], !is_transposed(1))
+      .each<kFactors>(0, columns, [&](uint32_t column, uint32_t k, float v) { b[k][column] = v; });
+  // A lane has two neighbouring columns of every eight, in its row and the one eight below.
+  const auto place = [](uint32_t e, uint32_t lane) {
+    return std::pair(lane / 4 + e / 2 % 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2);
+  };
+  float sums[16][256] = {};
+  if ((warp.predicate(rest[2]) & 1) != 0)
+    for (uint32_t e = 0; e < count; ++e)
+      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+        const auto [row, column] = place(e, lane);
+        sums[row][column] = std::bit_cast<float>(warp.words(i.operands[e])[lane]);
+      }
   for (uint32_t row = 0; row < 16; ++row)
-    for (uint32_t k = 0; k < kK; ++k) a[row][k] = a_operand.at<kFactors>(first + row, k);
-  float b[256][kK];
-  for (uint32_t column = 0; column < count * 2; ++column)
-    for (uint32_t k = 0; k < kK; ++k) b[column][k] = b_operand.at<kFactors>(column, k);
+    for (uint32_t k = 0; k < kK; ++k)
+      for (uint32_t column = 0; column < columns; ++column)
+        sums[row][column] += a[row][k] * b[k][column];
   for (uint32_t e = 0; e < count; ++e) {
     uint32_t* d = warp.words(i.operands[e]);
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      const uint32_t row = lane / 4 + e / 2 % 2 * 8;
-      const uint32_t column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-      float sum = adds ? std::bit_cast<float>(d[lane]) : 0.0F;
-      for (uint32_t k = 0; k < kK; ++k) sum += a[row][k] * b[column][k];
-      d[lane] = std::bit_cast<uint32_t>(canonical(sum));
+      const auto [row, column] = place(e, lane);
+      d[lane] = std::bit_cast<uint32_t>(canonical(sums[row][column]));
     }
   }
 }
@@ -204,7 +232,11 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
     const int32_t x = coordinate(0);
     const int32_t y = coordinate(1);
     const int32_t z = coordinate(2);
-    warp.block().add_engine_copy([&warp, map, place, barrier, x, y, z] {
+    const uint32_t bytes = map.box[0] * map.box[1] * map.box[2] * map.element_bytes;
+    if (warp.races() != nullptr)
+      warp.judge(warp.races()->begin_box(warp.thread(lane), warp.touched(place, bytes), barrier),
+                 lane);
+    warp.block().add_engine_copy([&warp, map, place, barrier, bytes, x, y, z] {
       copy_box(warp, map, place, {x, y, z});
       complete_bytes(warp, barrier, map.box[0] * map.box[1] * map.box[2] * map.element_bytes);
     });

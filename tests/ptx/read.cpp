@@ -58,6 +58,7 @@ std::string plain(std::string_view opcode) {
       (text.find(".acquire") != std::string::npos || text.find(".relaxed") != std::string::npos ||
        text.find(".volatile") != std::string::npos))
     text.insert(2, ".look");
+  if (text.starts_with("st.volatile.shared")) text.insert(2, ".look");
   const bool is_fence = text.starts_with("fence");
   for (std::string_view part : {".uni", ".volatile", "::cta", ".nc", ".to.bra"})
     remove_all(text, part);

@@ -15,17 +15,12 @@ inline uint16_t to_bf16(float value) {
 }
 
 inline float from_f16(uint16_t bits) {
-  const bool is_negative = bits >> 15 != 0;
-  const int exponent = bits >> 10 & 31;
-  const int fraction = bits & 1023;
-  float value = 0;
-  if (exponent == 31)
-    value = fraction == 0 ? INFINITY : NAN;
-  else if (exponent == 0)
-    value = std::ldexp(static_cast<float>(fraction), -24);
-  else
-    value = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  return is_negative ? -value : value;
+  const uint32_t sign = uint32_t{bits} >> 15 << 31;
+  const uint32_t rest = bits & 0x7FFF;
+  if (rest >= 0x7C00) return std::bit_cast<float>(sign | 0x7F800000 | (rest & 1023) << 13);
+  if (rest >= 0x400) return std::bit_cast<float>(sign | ((rest << 13) + (112U << 23)));
+  const float value = static_cast<float>(rest) * 0x1p-24F;  // subnormal
+  return sign != 0 ? -value : value;
 }
 // To the nearest, of two the even one.
 inline uint16_t to_f16(float value) {
