@@ -106,4 +106,18 @@ Cut cut_of(const Matrix& of, Alignment aligned) {
   return cut;
 }
 
+Cut copied_cut(const Cut& cut, int64_t k) {
+  if (k == 0 || cut.patch == 0) return {};
+  if (cut.patch == kLargePatch) return cut;
+  constexpr uint32_t kBits = std::bit_width(kTurnsLines - 1);
+  constexpr uint32_t kWarpBits = 5;  // rows of a warp, which has all columns
+  // Of a single block most warps would have nothing to do.
+  if (cut.row_bits < kBits || cut.column_bits < kBits || k <= kBlock) return {};
+  Cut copied = cut;
+  copied.patch = kTurnsPatch;
+  copied.column_bits = kBits;
+  copied.groups = static_cast<uint16_t>(kBlockThreads / 32 >> (cut.row_bits - kWarpBits));
+  return copied;
+}
+
 }  // namespace trek::device
