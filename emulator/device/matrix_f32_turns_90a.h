@@ -62,11 +62,13 @@ TREK_TILE void clear_sums(uint32_t sums) {
 // `totals` bytes behind the sums.
 TREK_TILE void add_block(uint32_t sums, uint32_t totals, Patch& sum, uint32_t block,
                          uint32_t blocks) {
+  // Addresses are worked out here: for all fours they would take registers from the loop around.
+  hide(sums);
+  auto* const fours = (InShared<Float4>*)(uintptr_t{sums});
 #pragma unroll
   for (uint32_t v = 0; v < 16; ++v) {
     float* const four = &sum[v / 2][v % 2 * 4];
-    store_four(sums + v * kFour,
-               load_four(sums + v * kFour) + Float4{four[0], four[1], four[2], four[3]});
+    fours[v * kFour / 16] += Float4{four[0], four[1], four[2], four[3]};
 #pragma unroll
     for (uint32_t e = 0; e < 4; ++e) four[e] = 0;
   }
