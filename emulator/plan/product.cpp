@@ -196,8 +196,10 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
 bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
   constexpr int64_t kHalfPart = kPartRows / 2;
   constexpr int64_t kStep = 8;
+  const int64_t groups = tiles.rows > kHalfPart ? 2 : 4;
+  const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
   return work.element == isa::DType::f32 && work.copied && work.shape.k % kStep == 0 &&
-         depth_of(work, tiles) > kBlock && 2 * tiles.rows > kHalfPart &&
+         blocks > 1 && (blocks <= groups || blocks % groups == 0) && 2 * tiles.rows > kHalfPart &&
          2 * tiles.columns > kHalfPart;
 }
 

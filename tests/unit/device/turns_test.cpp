@@ -76,7 +76,7 @@ TEST_CASE("an f32 product's parts of 64 columns are brought to groups of warps")
            Form{"[1024,1024]", "[1024,1024]", "[1024,1024]", "", 128, {32, 128}, {64, 32}},
            Form{"[1024,1024]", "[1024,1024]", "[1024,1024]", ", ta, tb", 128, {64, 32}, {32, 64}},
            Form{"[4096,784]", "[4096,512]", "[784,512]", ", ta", 64, {64, 32}, {64, 32}},
-           Form{"[776,1032]", "[1032,520]", "[776,520]", "", 64, {32, 64}, {64, 32}},
+           Form{"[776,1000]", "[1000,520]", "[776,520]", "", 64, {32, 64}, {64, 32}},
            Form{"[904,4168]", "[1000,4168]", "[904,1000]", ", tb", 128, {32, 128}, {32, 64}},
            Form{"[784,4096]", "[512,4096]", "[784,512]", ", tb", 64, {32, 64}, {32, 64}},
        }) {
@@ -108,6 +108,7 @@ TEST_CASE("a copy engine brings no f32 parts that it cannot bring, or whose warp
            Form{"[1024,1024]", "[1024,1022]", "[1024,1022]"},  // lines of 4088 bytes
            Form{"[1024,64]", "[64,1024]", "[1024,1024]"},      // one block of k
            Form{"[512,512]", "[512,512]", "[512,512]"},        // parts of 32 rows
+           Form{"[776,1032]", "[1032,520]", "[776,520]"},      // 17 blocks, by four groups
        }) {
     INFO(form.a << form.b);
     const Described described = product_of(form.a, form.b, form.result, "");
@@ -138,6 +139,9 @@ TEST_CASE("parts of 64 rows and 128 columns are two parts where a copy engine br
   CHECK(copied.groups == 4);
   CHECK(copied.across_magic == cut.across_magic);
   CHECK(copied_cut(cut, 64).patch == 0);
+  CHECK(copied_cut(cut, 192).patch == matrix_f32::kTurnsPatch);  // a round of three blocks
+  CHECK(copied_cut(cut, 1000).patch == matrix_f32::kTurnsPatch);
+  CHECK(copied_cut(cut, 1032).patch == 0);  // whole rounds, and one of one block
   of.tile_rows = 128;
   const Cut large = cut_of(of, {true, true});
   CHECK(large.patch == matrix_f32::kLargePatch);
