@@ -1,6 +1,7 @@
 // What a product wants in its descriptor, whichever unit it goes to, and several thin ones that a program joins.
 #include <bit>
 #include <cstdlib>
+#include <utility>
 
 #include "emulator/device/describe_product.h"
 #include "emulator/device/describer.h"
@@ -105,6 +106,21 @@ void Describer::describe_put() {
   record_.put_result(0, plan::put_index(*of_.put, to, 0), record_.map(map));
 }
 
+// The tensor maps of a product whose operands a copy engine brings.
+void Describer::describe_copies() {
+  Matrix& to = node_.matrix;
+  if (!plan_.device.copies_tensors) return;
+  if (static_cast<Product>(to.product) == Product::ordered) {
+    const Cut cut = std::exchange(to.cut, copied_cut(to.cut, to.k));
+    if (to.cut.patch != 0) maps_ = tensor_maps(plan_, of_, to);
+    if (maps_.empty()) to.cut = cut;
+  } else {
+    maps_ = tensor_maps(plan_, of_, to);
+  }
+  to.has_maps = maps_.empty() ? 0 : 1;
+  scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
+}
+
 void Describer::describe_matrix() {
   const plan::MatrixShape shape = plan::matrix_shape(of_);
   const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
@@ -168,7 +184,7 @@ void Describer::describe_matrix() {
   if (product != plan::Product::ordered) {
     to.cut = {};
     describe_tail(record_, draft, result_type(0).dtype, to);
-  } else if (!narrow || to.cut.patch != matrix_f32::kLargePatch) {
+  } else if (!narrow) {
     return;
   }
   if (product == plan::Product::thin) {
@@ -190,10 +206,7 @@ void Describer::describe_matrix() {
                             aligned(1, std::max(to.b_column, to.b_k), to.b_matrix));
     return;
   }
-  if (!plan_.device.copies_tensors) return;
-  maps_ = tensor_maps(plan_, of_, to);
-  to.has_maps = maps_.empty() ? 0 : 1;
-  scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
+  describe_copies();
 }
 
 }  // namespace trek::device

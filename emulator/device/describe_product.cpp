@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "emulator/device/matrix_cut.h"
 #include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/group_products.h"
@@ -145,7 +146,12 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     const int64_t matrix = left ? of.a_matrix : of.b_matrix;
     // The dot order wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
     const bool ordered = static_cast<Product>(of.product) == Product::ordered;
-    const auto part = static_cast<uint32_t>(left || ordered ? plan::kPartRows : of.part_columns);
+    const bool by_turns = ordered && of.cut.patch == matrix_f32::kTurnsPatch;
+    const uint32_t part = by_turns          ? 1u << (left ? of.cut.row_bits : of.cut.column_bits)
+                          : left || ordered ? kPartRows
+                                            : of.part_columns;
+    // Lines of a copy where they are neighbours.
+    const uint32_t at_once = by_turns ? matrix_f32::kTurnsLines : part;
     const int64_t bytes = isa::byte_size(type.dtype);
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (ordered && of.k % 8 != 0) return {};
@@ -157,7 +163,7 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
     map.strides = {bytes * pitch, bytes * matrix};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
-    map.box = {by_line || !ordered ? row : part, by_line ? lines_brought(lines, part) : row, 1};
+    map.box = {by_line || !ordered ? row : at_once, by_line ? lines_brought(lines, part) : row, 1};
     maps.push_back(map);
   }
   return maps;

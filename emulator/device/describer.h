@@ -65,6 +65,7 @@ class Describer {
   Draft product_draft(const plan::Factors& of, isa::DType accumulator);
   void describe_group();
   void describe_put();
+  void describe_copies();
   void describe_matrix();
   void describe_optimizer();
   void describe_random();

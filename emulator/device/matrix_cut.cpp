@@ -106,4 +106,23 @@ Cut cut_of(const Matrix& of, Alignment aligned) {
   return cut;
 }
 
+Cut copied_cut(const Cut& cut, int64_t k) {
+  if (k == 0 || cut.patch == 0) return {};
+  if (cut.patch == kLargePatch) return cut;
+  constexpr uint32_t kBits = std::bit_width(kTurnsLines - 1);
+  constexpr uint32_t kWarpBits = 5;  // rows of a warp, which has all columns
+  // Of a single block most warps would have nothing to do.
+  if (cut.row_bits < kBits || cut.column_bits < kBits || k <= kBlock) return {};
+  const uint32_t groups = kBlockThreads / 32 >> (cut.row_bits - kWarpBits);
+  const auto blocks = static_cast<uint32_t>((k + kBlock - 1) / kBlock);
+  // Behind whole rounds the slots of one of fewer blocks would be other groups' than before; a group that waits for such a
+  // slot's second phase could take the first, if that is still to come, for it.
+  if (blocks > groups && blocks % groups != 0) return {};
+  Cut copied = cut;
+  copied.patch = kTurnsPatch;
+  copied.column_bits = kBits;
+  copied.groups = static_cast<uint16_t>(groups);
+  return copied;
+}
+
 }  // namespace trek::device

@@ -26,6 +26,11 @@ inline constexpr uint32_t kMostGroups = kSegment / kBlock;
 inline constexpr uint32_t kLargeLines = 128;  // in each direction
 inline constexpr uint8_t kLargePatch = 128;   // Cut::patch, which says so
 
+// The part of groups of warps that take blocks of k by turns, of operands that a copy engine brings: of 64 or 128 rows
+// and so many columns (matrix_f32_turns_90a.h).
+inline constexpr uint32_t kTurnsLines = 64;
+inline constexpr uint8_t kTurnsPatch = 64;  // Cut::patch, which says so
+
 // Beyond these, offsets within a part need more than 32 bits; in elements.
 inline constexpr int64_t kMostStride = int64_t{1} << 22;
 inline constexpr int64_t kMostDepth = int64_t{1} << 30;
@@ -58,5 +63,8 @@ struct Alignment {
   bool right;
 };
 Cut cut_of(const Matrix& of, Alignment aligned);
+
+// The cut of the same product of so many k where a copy engine brings its operands; of patch 0 where it would not help.
+Cut copied_cut(const Cut& cut, int64_t k);
 
 }  // namespace trek::device

@@ -10,7 +10,8 @@
 //
 // A tile is worked on in parts, in one of two ways (matrix_cut.h): a large part, 128 x 128, by all lanes
 // together, each with an 8 x 8 patch of the outputs (matrix_f32_large.h, on Hopper matrix_f32_large_90a.h); any
-// other by groups of lanes, each with a block of k of its own (matrix_f32_groups.h). Sums become results in matrix_f32_result.h.
+// other by groups of lanes, each with a block of k of its own (matrix_f32_groups.h, on Hopper, where there are enough
+// outputs for a group of warps, matrix_f32_turns_90a.h). Sums become results in matrix_f32_result.h.
 //
 // Operands come to panels in shared memory by copies that nobody waits for, of "lines": rows of the left one,
 // columns of the right one. Lines outside of the operands stand in outputs that nobody takes. Places behind the
@@ -23,6 +24,7 @@
 #include "emulator/device/matrix_f32_large.h"
 #include "emulator/device/matrix_f32_large_90a.h"
 #include "emulator/device/matrix_f32_result.h"
+#include "emulator/device/matrix_f32_turns_90a.h"
 
 namespace trek::device {
 
@@ -122,21 +124,25 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
 }
 
 #ifdef TREK_SM90A
-// The same of large parts whose operands another warp has brought (tensor::bring_tile()).
+// The same of parts whose operands another warp has brought (tensor::bring_tile()).
 TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
   for (uint32_t number = 0;; ++number) {
     if (task.thread() == 0) describe_part(task, tile, number);
     if (task.thread() >= 32) keep_cut(task, task.thread() - 32);
     task.sync();
-    multiply_large_90a(task, number);
+    // What is asked of a part is read anew behind the products, for which all registers are.
+    if (tensor::takes_turns(kept_cut(task)))
+      multiply_turns_90a(task, number);
+    else
+      multiply_large_90a(task, number);
     task.sync();
     const uint32_t parts = part_of(task).parts;
-    deliver_part(task);
+    if (!tensor::takes_turns(kept_cut(task)) || kept_cut(task).plain == 0) deliver_part(task);
     tensor::meet();
     if (number + 1 >= parts) break;
   }
-  tensor::end_ring(task, tensor::f32_slots(task.node().matrix.k));
+  tensor::end_ring(task, tensor::f32_slots(task.node().matrix));
 }
 #endif
 

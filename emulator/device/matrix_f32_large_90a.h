@@ -1,90 +1,51 @@
 // A large part of a tile of the f32 product, 128 x 128, whose operands the copy engine brings (matrix_ring_90a.h).
 // Compiled for sm_90a alone; K is a multiple of 8.
 //
-// Both operands are read as they lie: [k][lines], of which a lane has four neighbouring lines twice at one k; or
-// rows of 32 k of a line (swizzled), of which it has four k of eight lines. Nobody copies, and nobody waits for
-// the block within a part: warps go from slot to slot by the slots' barriers. As in matrix_f32_large.h a lane has
-// a patch of 8 x 8 outputs, its segment's sums are in shared memory and its block's in registers.
+// Nobody copies, and nobody waits for the block within a part: warps go from slot to slot by the slots' barriers. As in
+// matrix_f32_large.h a lane has a patch of 8 x 8 outputs, its segment's sums are in shared memory and its block's in
+// registers.
 #pragma once
 
 #ifdef TREK_SM90A
 
-#include "emulator/device/matrix_f32_sums.h"
-#include "emulator/device/matrix_ring_90a.h"
+#include "emulator/device/matrix_f32_slots_90a.h"
 
 namespace trek::device::matrix_f32 {
 
 namespace large_90a {
 
-using tensor::Ring90;
+using namespace slots_90a;  // NOLINT(google-build-using-namespace)
 
-inline constexpr uint32_t kDepth = tensor::kF32Depth;
 inline constexpr uint32_t kPanel = kLargeLines * kDepth * 4;  // of one operand in a slot
-inline constexpr uint32_t kKRow = kLargeLines * 4;  // bytes from one k to the next, [k][lines]
+inline constexpr uint32_t kPitch = kLargeLines * 4;           // from one k to the next, [k][lines]
 static_assert(2 * kPanel == Ring90::slot_bytes(kLargeLines) && kDepth * 4 == tensor::kRowBytes);
 // Behind the ring: sums of segments, and totals where there are several.
 static_assert(kCut + sizeof(Cut) <= Ring90::kBehind);
 static_assert(4 * 2 * kPanel + kSums <= Ring90::kRoom &&
               2 * 2 * kPanel + 2 * kSums <= Ring90::kRoom);
 
-// A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
-// `first` is the warp's first line.
-template <bool kByLine, uint32_t kLanes>
-struct Lines {
-  uint32_t at;    // of the slot at hand: the lane's first line
-  uint32_t swap;  // by line: the lane's part of the swizzle
-
-  TREK_ON_DEVICE Lines(uint32_t panel, uint32_t first, uint32_t lane)
-      : at(panel + (kByLine ? (first + lane) * tensor::kRowBytes : (first + 4 * lane) * 4)),
-        swap(lane % 8 * 16) {}
-  // The lane's line i, counted from the warp's first.
-  TREK_ON_DEVICE static uint32_t line(uint32_t lane, uint32_t i) {
-    return kByLine ? lane + kLanes * i : 4 * lane + i % 4 + i / 4 * 4 * kLanes;
-  }
-  // Four k of line i, the `four`-th of the slot. Lines whose numbers differ by four have the fourth bit of their
-  // piece's place the other way round.
-  TREK_ON_DEVICE Float4 load_k(uint32_t four, uint32_t i) const {
-    const uint32_t other = kLanes * i % 8 * 16;
-    return load_four((at + (four * 16 ^ swap) ^ other) + kLanes * i * tensor::kRowBytes);
-  }
-  // Lines 4 h ... 4 h + 3 at a k of the slot.
-  TREK_ON_DEVICE Float4 load_lines(uint32_t k, uint32_t h) const {
-    return load_four(at + k * kKRow + h * 16 * kLanes);
-  }
-};
-
 // The parity of the phase of a slot's barriers in which it has step `step`; `slots` is 2 or 4.
 TREK_TILE uint32_t parity_of(uint32_t step, uint32_t slots) { return step >> slots / 2 & 1; }
-
-// What a lane has of one operand: four k of each line; or both fours of lines, at this k and at the next.
-template <bool kByLine>
-struct Elements {
-  Float4 of[kByLine ? 8 : 4];
-
-  TREK_ON_DEVICE float get(uint32_t i, uint32_t k) const {
-    return kByLine ? of[i][k % 4] : of[k % 2 * 2 + i / 4][i % 4];
-  }
-};
 
 // The part at kPart of a product of so many slots a ring; `step` is the first of its slots, counted from the
 // tile's first. To kValues: [rows][columns].
 template <bool kLeftByLine, bool kRightByLine>
 TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t thread = task.thread();
-  // A warp has 32 x 64 outputs, 4 x 2 warps the part. Lanes beside and below one another alternate.
+  // 4 x 2 warps have the part.
   const uint32_t lane = thread % 32;
-  const uint32_t lane_down = (lane >> 1 & 1) | (lane >> 2 & 2);
-  const uint32_t lane_across = (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4);
-  const uint32_t down = thread / 64 * 32;
-  const uint32_t across = thread / 32 % 2 * 64;
+  const uint32_t lane_down = slots_90a::lane_down(lane);
+  const uint32_t lane_across = slots_90a::lane_across(lane);
+  const uint32_t down = thread / 64 * kWarpRows;
+  const uint32_t across = thread / 32 % 2 * kWarpColumns;
   const uint32_t shared = tensor::memory_of(task);
   const uint32_t ring = Ring90::begin(shared);
   const uint32_t sums = ring + slots * 2 * kPanel + thread * 16;
   const uint32_t k_end = part_of(task).k;
   uint32_t slot = step & (slots - 1);
   const uint32_t first_slot = ring + slot * 2 * kPanel;
-  Lines<kLeftByLine, 4> left(first_slot, down, lane_down);
-  Lines<kRightByLine, 8> right(first_slot + kPanel, across, lane_across);
+  Lines<kLeftByLine, kDown, kPitch> left(first_slot, down, lane_down);
+  Lines<kRightByLine, kAcross, kPitch> right(first_slot + kPanel, across, lane_across);
 
   float sum[8][8];
   clear_sums(sums, sum);
@@ -180,7 +141,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
 TREK_TILE void multiply_large_90a(const Task& task, uint32_t number) {
   const Cut& cut = kept_cut(task);
   const uint32_t k = part_of(task).k;
-  const uint32_t slots = tensor::f32_slots(k);
+  const uint32_t slots = tensor::large_slots(k);
   const uint32_t step = number * ((k + large_90a::kDepth - 1) / large_90a::kDepth);
   if (cut.left.by_line != 0 && cut.right.by_line != 0)
     large_90a::multiply<true, true>(task, slots, step);

@@ -192,17 +192,40 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
   return found;
 }
 
-// A processor has 128 multipliers and eight warps. Two by two of the device's tiles keep all of these at work. In a
-// smaller one lanes wait for shared memory and for copies; warps that its outputs do not need take blocks of 64 k.
+// Whether groups of warps take blocks of k by turns of what a copy engine brings (device/matrix_f32_turns_90a.h).
+bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
+  constexpr int64_t kHalfPart = kPartRows / 2;
+  constexpr int64_t kStep = 8;
+  const int64_t groups = tiles.rows > kHalfPart ? 2 : 4;
+  const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
+  return work.element == isa::DType::f32 && work.copied && work.shape.k % kStep == 0 &&
+         blocks > 1 && (blocks <= groups || blocks % groups == 0) && 2 * tiles.rows > kHalfPart &&
+         2 * tiles.columns > kHalfPart;
+}
+
+// Jobs of 64 k, of which a processor's eight warps have one each at a time and its four schedulers one: in cycles.
+double jobs_of(double jobs, double job) { return std::max(jobs / 4, std::ceil(jobs / 8)) * job; }
+
+// A processor has 128 multipliers and eight warps. Two by two of the device's tiles keep all of these at work, and so
+// do smaller ones where a copy engine brings the operands, but that each part of them begins and ends. Else lanes wait for
+// shared memory and for copies; warps that a tile's outputs do not need take blocks of 64 k.
 double task_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  constexpr double kTask = 2500;
+  constexpr double kPart = 2000;
+  constexpr double kPatches = 64 * 64;  // multiplications of a lane in a job of 32 x 64 outputs
   const auto blocks = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
-  const bool large =
-      tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns;
-  const double of_warp = large ? 2048 : 512;  // outputs
-  const double jobs = blocks * std::ceil(outputs / of_warp);
-  const double issue = 64 * of_warp / 32 * (large ? 1.45 : 2.8);  // cycles of a job
-  return std::max(jobs / 4, std::ceil(jobs / 8)) * issue + 2500;
+  if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
+    return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * 1.45) + kTask;
+  if (is_by_turns(work, tiles)) {
+    const int64_t half = kPartRows / 2;
+    const int64_t rows = tiles.rows > half ? kPartRows : half;
+    const auto parts =
+        static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
+    const auto warps = static_cast<double>(rows / 32);
+    return parts * (jobs_of(blocks * warps, kPatches * 1.5) + kPart) + kTask - kPart;
+  }
+  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * 2.8) + kTask;
 }
 
 // ---- ordered, in panels --------------------------------------------------------------------------

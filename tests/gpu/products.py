@@ -1,13 +1,14 @@
 """A program of f32 matrix products whose shapes end in the middle of tiles, blocks and segments.
 
 Every form of transpose, a K beyond a segment of 4096 (which a plan may divide between nodes), rows and columns of
-one, lines that no 16-byte copy fits: what a fast path for products can get wrong.
+one, lines that no 16-byte copy fits, blocks of K that groups of warps take by turns (the last two, in parts of 64 and
+of 128 rows): what a fast path for products can get wrong.
 """
 
 SHAPES = [  # rows, columns, K
     (128, 512, 784), (128, 10, 512), (100, 77, 130), (64, 64, 4100), (300, 300, 300),
     (784, 512, 128), (1, 512, 784), (513, 129, 65), (1024, 1024, 1024), (17, 33, 9000),
-    (160, 136, 12296), (3, 40, 8200),
+    (160, 136, 12296), (3, 40, 8200), (776, 520, 1000), (904, 1000, 4168),
 ]  # yapf: disable
 
 lines = [".trek 1.0"]

@@ -203,6 +203,40 @@ TEST_CASE(
   CHECK(cycles(isa::DType::f32, false) > whole);
 }
 
+TEST_CASE(
+    "f32 products of the dot order have tiles for groups of warps where an engine brings them") {
+  Device device = *find_device("h200");
+  struct Case {
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    bool copied;
+    int64_t rows;
+    int64_t columns;
+  };
+  for (const Case& of : {Case{1024, 1024, 1024, true, 128, 64},
+                         {784, 512, 4096, true, 64, 64},
+                         {128, 4096, 4096, true, 64, 64},
+                         {784, 512, 128, true, 64, 64},
+                         {4096, 4096, 4096, true, 128, 128},
+                         {512, 512, 512, true, 32, 64},
+                         {512, 512, 512, false, 32, 64},
+                         {128, 512, 784, true, 16, 32},
+                         {1024, 1024, 1020, true, 128, 64}}) {
+    INFO(of.m << "x" << of.n << "x" << of.k << (of.copied ? " copied" : ""));
+    ProductWork work;
+    work.element = isa::DType::f32;
+    work.shape.m = of.m;
+    work.shape.n = of.n;
+    work.shape.k = work.shape.whole_k = of.k;
+    work.share = device.processors;
+    work.copied = of.copied;
+    const MatrixTiles tiles = choose(device, work);
+    CHECK(tiles.rows == of.rows);
+    CHECK(tiles.columns == of.columns);
+  }
+}
+
 TEST_CASE("what a divided product takes is what its greatest parts take") {
   const Device device = *find_device("h200");
   ProductWork work;

@@ -1,0 +1,152 @@
+// Which f32 products have operands that a copy engine brings to groups of warps, what it brings, and in which order.
+#include <array>
+#include <set>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "emulator/device/describe.h"
+#include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_turns.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::device::test {
+namespace {
+
+// Of the one product of a program that has it alone, on a device of 132 processors with a copy engine.
+Described product_of(const char* a, const char* b, const char* result, const char* attributes) {
+  plan::Device device = *plan::find_device("h200");
+  device.copies_tensors = true;
+  const isa::Module module = plan::test::assembled(
+      fmt::format(".state @a f32{} = 1\n.state @b f32{} = 1\n.output @x f32{}\n.func main() {{\n"
+                  "@x = matmul @a, @b{}\n}}\n",
+                  a, b, result, attributes));
+  const plan::Plan plan = plan::test::linked(module, device);
+  return describe(plan, plan::test::node_of(plan, isa::Opcode::Matmul));
+}
+
+}  // namespace
+
+TEST_CASE("slots come in rounds of turns, of every block its first half before a second one") {
+  for (const uint32_t groups : {2U, 4U})
+    for (const uint32_t end : {72U, 96U, 104U, 128U, 256U, 784U, 808U, 4096U, 4104U}) {
+      INFO(end << " k, " << groups << " groups");
+      constexpr uint32_t kBlock = matrix_f32::kBlock;
+      SlotOrder order = {end, kBlock / 2, kBlock, groups * kBlock};
+      std::set<uint32_t> come;
+      do {
+        CHECK(slot_at(order.k, end, kBlock, groups) == come.size());
+        CHECK(come.insert(order.k).second);
+        // A group has at most the halves of one block, and those of the round before, which it has gone through.
+        const bool second = order.k % kBlock != 0;
+        if (second) CHECK(come.contains(order.k - kBlock / 2));
+        const uint32_t round = order.k / (groups * kBlock);
+        for (uint32_t g = 0; second && g < groups; ++g) {
+          const uint32_t first = (round * groups + g) * kBlock;
+          CHECK((first >= end || come.contains(first)));
+        }
+        CHECK(come.size() <= (round + 1) * 2 * groups);
+      } while (order.next());
+      CHECK(come.size() == (end + kBlock / 2 - 1) / (kBlock / 2));
+      CHECK(*come.rbegin() < end);
+    }
+}
+
+TEST_CASE("without turns slots come in the order of k") {
+  SlotOrder order = {100, 32, 32, 32};
+  for (const uint32_t k : {32U, 64U, 96U}) {
+    CHECK(order.next());
+    CHECK(order.k == k);
+  }
+  CHECK(!order.next());
+}
+
+TEST_CASE("an f32 product's parts of 64 columns are brought to groups of warps") {
+  struct Form {
+    const char* a;
+    const char* b;
+    const char* result;
+    const char* attributes;
+    uint32_t rows;  // of a part
+    std::array<uint32_t, 2> left;
+    std::array<uint32_t, 2> right;
+  };
+  // 1024 x 1024 by 128 processors; 784 x 512 by 104.
+  for (const Form& form : {
+           Form{"[1024,1024]", "[1024,1024]", "[1024,1024]", "", 128, {32, 128}, {64, 32}},
+           Form{"[1024,1024]", "[1024,1024]", "[1024,1024]", ", ta, tb", 128, {64, 32}, {32, 64}},
+           Form{"[4096,784]", "[4096,512]", "[784,512]", ", ta", 64, {64, 32}, {64, 32}},
+           Form{"[776,1000]", "[1000,520]", "[776,520]", "", 64, {32, 64}, {64, 32}},
+           Form{"[904,4168]", "[1000,4168]", "[904,1000]", ", tb", 128, {32, 128}, {32, 64}},
+           Form{"[784,4096]", "[512,4096]", "[784,512]", ", tb", 64, {32, 64}, {32, 64}},
+       }) {
+    INFO(form.a << form.b << form.attributes);
+    const Described described = product_of(form.a, form.b, form.result, form.attributes);
+    const Matrix& matrix = described.node().matrix;
+    REQUIRE(described.maps.size() == 2);
+    CHECK(is_copied(described.node()));
+    CHECK(matrix.cut.patch == matrix_f32::kTurnsPatch);
+    CHECK(1U << matrix.cut.row_bits == form.rows);
+    CHECK(1U << matrix.cut.column_bits == matrix_f32::kTurnsLines);
+    CHECK(matrix.cut.groups * form.rows == kBlockThreads);  // 32 rows of a warp
+    CHECK(matrix.cut.plain != 0);
+    for (size_t i = 0; i < 2; ++i) {
+      CHECK(described.maps[0].box.at(i) == form.left.at(i));
+      CHECK(described.maps[1].box.at(i) == form.right.at(i));
+    }
+  }
+}
+
+TEST_CASE("a copy engine brings no f32 parts that it cannot bring, or whose warps would wait") {
+  struct Form {
+    const char* a;
+    const char* b;
+    const char* result;
+  };
+  for (const Form& form : {
+           Form{"[1024,1020]", "[1020,1024]", "[1024,1024]"},  // K is no multiple of 8
+           Form{"[1024,1024]", "[1024,1022]", "[1024,1022]"},  // lines of 4088 bytes
+           Form{"[1024,64]", "[64,1024]", "[1024,1024]"},      // one block of k
+           Form{"[512,512]", "[512,512]", "[512,512]"},        // parts of 32 rows
+           Form{"[776,1032]", "[1032,520]", "[776,520]"},      // 17 blocks, by four groups
+       }) {
+    INFO(form.a << form.b);
+    const Described described = product_of(form.a, form.b, form.result, "");
+    CHECK(described.maps.empty());
+    CHECK(!is_copied(described.node()));
+    const uint8_t patch = described.node().matrix.cut.patch;
+    CHECK((patch == 4 || patch == 8));
+  }
+}
+
+TEST_CASE("parts of 64 rows and 128 columns are two parts where a copy engine brings them") {
+  Matrix of{};
+  of.m = of.n = 1024;
+  of.k = 256;
+  of.tile_rows = 64;
+  of.tile_columns = 128;
+  of.down = 16;
+  of.across = 8;
+  of.a_row = of.k;
+  of.a_k = of.b_column = 1;
+  of.b_k = of.n;
+  const Cut cut = cut_of(of, {true, true});
+  CHECK(cut.column_bits == 7);
+  const Cut copied = copied_cut(cut, of.k);
+  CHECK(copied.patch == matrix_f32::kTurnsPatch);
+  CHECK(copied.row_bits == 6);
+  CHECK(copied.column_bits == 6);
+  CHECK(copied.groups == 4);
+  CHECK(copied.across_magic == cut.across_magic);
+  CHECK(copied_cut(cut, 64).patch == 0);
+  CHECK(copied_cut(cut, 192).patch == matrix_f32::kTurnsPatch);  // a round of three blocks
+  CHECK(copied_cut(cut, 1000).patch == matrix_f32::kTurnsPatch);
+  CHECK(copied_cut(cut, 1032).patch == 0);  // whole rounds, and one of one block
+  of.tile_rows = 128;
+  const Cut large = cut_of(of, {true, true});
+  CHECK(large.patch == matrix_f32::kLargePatch);
+  CHECK(copied_cut(large, of.k).patch == matrix_f32::kLargePatch);
+  CHECK(copied_cut(large, 0).patch == 0);
+}
+
+}  // namespace trek::device::test
