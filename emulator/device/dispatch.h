@@ -147,7 +147,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
       return multiply_panels<uint32_t>(task, first);
 #else
 #if !defined(__CUDA__) || defined(TREK_SPECIALISED)
-      // In the resident kernel one comes here only with a descriptor too long for shared memory: see execute_thin().
+      // The resident kernel has functions of their own for these: execute_thin(), execute_stays().
       if (thin::stays(task.node()))
         return multiply_tile_stays(task, task.node(), first, {count}, task.context().arena,
                                    [] { return await_inputs(); });

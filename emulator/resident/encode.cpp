@@ -125,8 +125,8 @@ void Encoder::describe_nodes() {
     const auto& node = *reinterpret_cast<const device::Node*>(described.bytes.data());
     const bool fits = node.bytes <= device::kNodeBytes;
     const auto quick = static_cast<device::Quick>(node.quick);
-    if (device::is_thin(node) && fits)
-      descriptor.kind = Kind::thin;
+    if (device::is_thin(node))
+      descriptor.kind = fits ? Kind::thin : Kind::long_thin;
     else if (device::is_copied(node))
       descriptor.kind = Kind::copied;
     else if (fits)
@@ -143,7 +143,7 @@ void Encoder::place_weights() {
   for (const Descriptor& descriptor : descriptors_) {
     auto* node =
         reinterpret_cast<device::Node*>(image_.descriptors.data() + size_t{16} * descriptor.at);
-    nodes.push_back(device::is_thin(*node) ? node : nullptr);
+    nodes.push_back(descriptor.kind == Kind::thin ? node : nullptr);
   }
   places_ = places_of(plan_, {nodes.data(), nodes.size()});
   for (size_t n = 0; n < nodes.size(); ++n) {

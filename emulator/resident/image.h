@@ -28,6 +28,7 @@ enum class Kind : uint8_t {
   rows,   // the same, of short rows that are reduced (device/quick_rows.h)
   move,   // the same, of a move between known places (device/quick_move.h)
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
+  long_thin,  // the same, whose descriptor has no room in a slot: several that are joined, or that make their rows
   stays,   // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
   copied,  // the same, of a product whose operands have tensor maps
   decide,  // processor 0: works out trips, and tells all processors

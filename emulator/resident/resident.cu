@@ -434,6 +434,12 @@ TREK_RESIDENT_CALL void perform_thin() {
                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
                        environment_of(shared, slot), [] { return is_ready(); });
 }
+TREK_RESIDENT_CALL void perform_long_thin() {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+  device::execute_thin(block_of_units(shared), *slot.node, slot.record.first,
+                       environment_of(shared, slot), [] { return is_ready(); });
+}
 TREK_RESIDENT_CALL void perform_stays() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
@@ -489,6 +495,8 @@ TREK_RESIDENT void compute() {
       perform_thin();
     } else if (kind == Kind::stays) {
       perform_stays();
+    } else if (kind == Kind::long_thin) {
+      perform_long_thin();
     } else if (kind == Kind::quick) {
       const uint32_t times = same_for_all(slot.times);
       perform_quick<device::Quick::simple>(shared, slot, [&](uint32_t turn) {

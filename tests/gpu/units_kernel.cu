@@ -20,7 +20,13 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void e
   for (uint32_t t = 0; t < count; ++t) {
     if (thread == 0) fault = kNoFault;
     block.sync();
-    execute(block, *tasks[t].node, tasks[t].first, tasks[t].count, environment, &fault);
+    const Node& node = *tasks[t].node;
+    // The resident kernel executes thin products by themselves, and has no other way to those that are joined or make
+    // rows.
+    if (is_thin(node))
+      execute_thin(block, node, tasks[t].first, environment, [] { return true; });
+    else
+      execute(block, node, tasks[t].first, tasks[t].count, environment, &fault);
     block.sync();
     if (thread == 0) faults[t] = fault;
   }

@@ -108,6 +108,8 @@ class Gpu {
 
 }  // namespace
 
+bool fast_is_ordered() { return false; }
+
 std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_units(uint32_t) {
   if (const auto cuda = driver::Cuda::load(); !cuda) {
     std::cout << "trek-skipped: " << cuda.error().text() << "\n";

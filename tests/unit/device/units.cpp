@@ -33,6 +33,8 @@ Kept keep(const Described& described) {
 
 }  // namespace
 
+bool fast_is_ordered() { return true; }
+
 std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_units(
     uint32_t threads) {
   return [threads](const plan::Plan& plan, plan::InterpretOptions& options, int64_t& arena_bytes) {

@@ -12,4 +12,7 @@ namespace trek::device::test {
 std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_units(
     uint32_t threads = 1);
 
+// Whether these units add fast products in the dot order, as they do on a host: tensor cores have an order of their own.
+bool fast_is_ordered();
+
 }  // namespace trek::device::test

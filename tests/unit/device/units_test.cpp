@@ -2,6 +2,9 @@
 // against the bits that the conformance files state.
 #include "tests/unit/device/units.h"
 
+#include <cmath>
+#include <cstring>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -331,6 +334,25 @@ TEST_CASE("products over many segments, with batches, transposes, bias and tails
 )");
 }
 
+namespace {
+
+// Between the floats of two tensors of one shape.
+double farthest(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  REQUIRE(a.size() == b.size());
+  double most = 0;
+  for (size_t at = 0; at < a.size(); at += sizeof(float)) {
+    float x = 0;
+    float y = 0;
+    std::memcpy(&x, a.data() + at, sizeof x);
+    std::memcpy(&y, b.data() + at, sizeof y);
+    const double apart = std::fabs(static_cast<double>(x) - static_cast<double>(y));
+    if (!(apart <= most)) most = apart;  // a NaN stays
+  }
+  return most;
+}
+
+}  // namespace
+
 TEST_CASE("products of padded operands read their lines, and a copy engine may bring them") {
   plan::Device device = plan::test::small_device(1);
   device.copies_tensors = true;
@@ -356,8 +378,13 @@ TEST_CASE("products of padded operands read their lines, and a copy engine may b
     for (const TensorMap& map : described.maps) CHECK(map.strides[0] % 16 == 0);
     Given given;
     given.prepare = with_units(2);
-    CHECK(plan::test::run(module, *plan, 1, given).tensors ==
-          plan::test::run(module, *plan, 1).tensors);
+    const auto by_units = plan::test::run(module, *plan, 1, given).tensors;
+    const auto evaluated = plan::test::run(module, *plan, 1).tensors;
+    if (fast_is_ordered())
+      CHECK(by_units == evaluated);
+    else
+      // 2 K u of the products' magnitudes (../../gpu/products_fast.py), which are less than one each on average.
+      CHECK(farthest(by_units.at(2), evaluated.at(2)) < 2 * 1333 * 0x1p-24 * 1333);
   }
 }
 
