@@ -110,6 +110,12 @@ class Gpu {
 
 bool fast_is_ordered() { return false; }
 
+plan::Device device_of_units(int processors) {
+  plan::Device device = plan::test::small_device(processors);
+  device.interprets = true;
+  return device;
+}
+
 std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_units(uint32_t) {
   if (const auto cuda = driver::Cuda::load(); !cuda) {
     std::cout << "trek-skipped: " << cuda.error().text() << "\n";

@@ -35,6 +35,8 @@ Kept keep(const Described& described) {
 
 bool fast_is_ordered() { return true; }
 
+plan::Device device_of_units(int processors) { return plan::test::small_device(processors); }
+
 std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_units(
     uint32_t threads) {
   return [threads](const plan::Plan& plan, plan::InterpretOptions& options, int64_t& arena_bytes) {

@@ -12,6 +12,9 @@ namespace trek::device::test {
 std::function<void(const plan::Plan&, plan::InterpretOptions&, int64_t&)> with_units(
     uint32_t threads = 1);
 
+// A small device (plan/run.h) whose plans these units execute: the kernel that interprets has code for fewer forms.
+plan::Device device_of_units(int processors);
+
 // Whether these units add fast products in the dot order, as they do on a host: tensor cores have an order of their own.
 bool fast_is_ordered();
 

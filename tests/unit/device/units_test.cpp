@@ -28,7 +28,7 @@ void run_conformance(const std::vector<std::string>& files, uint32_t threads, bo
     const Assembly assembly = assemble_file(files[f]);
     REQUIRE(assembly.ok());
     const plan::Plan plan =
-        plan::test::linked(assembly.module, plan::test::small_device(f % 2 == 0 ? 3 : 17), fuse);
+        plan::test::linked(assembly.module, device_of_units(f % 2 == 0 ? 3 : 17), fuse);
     for (size_t t = 0; t < assembly.module.tests.size(); ++t) {
       const isa::Test& test = assembly.module.tests[t];
       INFO(assembly.module.strings[test.name]);
@@ -66,7 +66,7 @@ TEST_CASE("random modules give the same bits and traps on units as evaluated") {
     options.tests = false;
     options.executable = seed % 4 != 0;
     const isa::Module module = property::random_module(seed, options);
-    const plan::Plan plan = plan::test::linked(module, plan::test::small_device(3));
+    const plan::Plan plan = plan::test::linked(module, device_of_units(3));
     Given given;
     const Outcome evaluated = plan::test::run(module, plan, seed, given);
     REQUIRE(evaluated.failure == "");
@@ -79,7 +79,7 @@ TEST_CASE("random modules give the same bits and traps on units as evaluated") {
 TEST_CASE("a training loop gives the same bits on units") {
   for (const char* text : {plan::test::kTraining, plan::test::kControl}) {
     const isa::Module module = plan::test::assembled(text);
-    const plan::Plan plan = plan::test::linked(module, plan::test::small_device(5));
+    const plan::Plan plan = plan::test::linked(module, device_of_units(5));
     Given given;
     const Outcome evaluated = plan::test::run(module, plan, 3, given);
     for (uint32_t threads : {1u, 4u, 32u}) {
@@ -94,7 +94,7 @@ namespace {
 // The same bits by evaluation and by units in blocks of 1, 3 and 8 threads.
 void expect_same(const std::string& text) {
   const isa::Module module = plan::test::assembled(text);
-  const plan::Plan plan = plan::test::linked(module, plan::test::small_device(3));
+  const plan::Plan plan = plan::test::linked(module, device_of_units(3));
   Given given;
   const Outcome evaluated = plan::test::run(module, plan, 1, given);
   REQUIRE(evaluated.failure == "");
@@ -115,7 +115,7 @@ TEST_CASE("cells of thin products give the same bits on units") {
       INFO(rows << " x " << hidden << " by " << threads);
       const isa::Module module =
           plan::test::assembled(fmt::format(plan::test::kCells, rows, hidden));
-      const plan::Plan plan = plan::test::linked(module, plan::test::small_device(7));
+      const plan::Plan plan = plan::test::linked(module, device_of_units(7));
       Given given;
       const Outcome evaluated = plan::test::run(module, plan, 1, given);
       REQUIRE(evaluated.failure == "");
@@ -354,7 +354,7 @@ double farthest(const std::vector<std::byte>& a, const std::vector<std::byte>& b
 }  // namespace
 
 TEST_CASE("products of padded operands read their lines, and a copy engine may bring them") {
-  plan::Device device = plan::test::small_device(1);
+  plan::Device device = device_of_units(1);
   device.copies_tensors = true;
   plan::LinkOptions fast;
   fast.fast = true;
@@ -389,7 +389,7 @@ TEST_CASE("products of padded operands read their lines, and a copy engine may b
 }
 
 TEST_CASE("a copy engine rounds f32 operands of fast products to tf32, and of no strict ones") {
-  plan::Device device = plan::test::small_device(1);
+  plan::Device device = device_of_units(1);
   device.copies_tensors = true;
   struct Form {
     int64_t a[2];
