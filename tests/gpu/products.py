@@ -2,8 +2,14 @@
 
 Every form of transpose, a K beyond a segment of 4096 (which a plan may divide between nodes), rows and columns of
 one, lines that no 16-byte copy fits, blocks of K that groups of warps take by turns (the last two, in parts of 64 and
-of 128 rows): what a fast path for products can get wrong.
+of 128 rows): what a fast path for products can get wrong. With --once N a product of more than N multiplications comes
+in one of the forms, for engines that take long.
 """
+import argparse
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--once", type=float, default=float("inf"), metavar="N")
+once = parser.parse_args().once
 
 SHAPES = [  # rows, columns, K
     (128, 512, 784), (128, 10, 512), (100, 77, 130), (64, 64, 4100), (300, 300, 300),
@@ -15,6 +21,8 @@ lines = [".trek 1.0"]
 body = []
 for index, (rows, columns, depth) in enumerate(SHAPES):
     for form in range(4):
+        if rows * columns * depth > once and form != index % 4:
+            continue
         left = f"{depth},{rows}" if form & 1 else f"{rows},{depth}"
         right = f"{columns},{depth}" if form & 2 else f"{depth},{columns}"
         name = f"{index}_{form}"
