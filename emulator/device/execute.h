@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/device/block.h"
+#include "emulator/device/brought.h"
 #include "emulator/device/node.h"
 
 namespace trek::device {
@@ -23,17 +24,26 @@ TREK_UNIT void execute_unit(const Block& block, const Node& node, int64_t first,
                             const Environment& environment, Fault* fault);
 TREK_UNIT_CALL void describe(const Block& block);
 
-#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
-// execute() of a tile of a product whose operands have tensor maps, which cannot trap: the one that
-// bring_copied() brings meanwhile. It must not be called but be in line (matrix_tensor_90a.h).
+#ifdef TREK_SM90A
+#ifndef TREK_SPECIALISED
+// execute() of a tile of a product whose operands have tensor maps, which cannot trap: the one that bring_copied() brings
+// meanwhile, as describe_copied() said it is to; `follows`: for whose first operands that has asked. It must not be called
+// but be in line (matrix_tensor_90a.h).
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
+                                                             const tensor::Brought& brought,
+                                                             bool follows,
                                                              const Environment& environment);
+// By one thread.
+TREK_UNIT void describe_copied(const Node& node, std::byte* arena, int64_t tile,
+                               tensor::Brought& brought);
 #endif
-#ifdef TREK_SM90A
 // Brings the operands of such a tile; by all lanes of a warp that is none of the block's, to which memory that other
-// blocks wrote must be visible.
-TREK_UNIT void bring_copied();
+// blocks wrote must be visible. Before it asks for the last of them it calls next(), which gives the task that is
+// executed next, if its inputs are there by now (tensor::Upcoming); next.goes_on() is called where its first operands
+// will be asked for, too.
+template <class Next>
+TREK_UNIT void bring_copied(Next next);
 #endif
 
 // execute() of a tile of a thin product, which cannot trap, from before its inputs are there: `ready()`, which all

@@ -7,10 +7,15 @@
 // whose k are neighbours in memory lies in rows of those, swizzled (tensor_core.h); else as [k][lines], which
 // for tensor cores are 128 bytes of lines at a time, swizzled, and for the dot order 64 or 128 lines, as they are.
 // Slots go by k, or where groups of warps take blocks of k by turns, as SlotOrder says.
+//
+// A ring goes on from one tile to the next where both are by tensor cores, in parts of as many columns, and the next
+// is ready by the time that the last copies of the first are asked for: so its first operands come while the first
+// one's results are stored.
 #pragma once
 
 #ifdef TREK_SM90A
 
+#include "emulator/device/brought.h"
 #include "emulator/device/matrix_cut.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_turns.h"
@@ -18,34 +23,6 @@
 namespace trek::device {
 
 namespace tensor {
-
-// A tile whose operands are brought: its parts, and the copies of each. In shared memory, so that neither side
-// keeps it in registers.
-struct Brought {
-  const TensorMap* maps;  // of the left operand, then of the right one
-  int64_t batch;
-  uint32_t left_matrix;  // of the operands' batches
-  uint32_t right_matrix;
-  uint32_t first_row;
-  uint32_t first_column;
-  uint32_t end_row;
-  uint32_t end_column;
-  uint32_t across;  // parts of a row
-  uint32_t rows;    // of a part
-  uint32_t columns;
-  uint32_t slots;
-  uint32_t k;
-  uint32_t depth;  // places of k of a slot
-  uint32_t block;  // of a turn: as many, or more where groups take turns
-  uint32_t round;  // of the turns of all groups
-  uint32_t steps;  // slots of a part
-  // Lines of a copy of each operand: of a part all that exist where its k are neighbours.
-  uint32_t left_lines;
-  uint32_t right_lines;
-  bool a_by_line;
-  bool b_by_line;
-  bool ends;  // the ring is empty after every part, because the tail needs its memory
-};
 
 // The ring of parts of so many columns: in a slot the left operand, then the right one.
 struct Ring90 {
@@ -98,63 +75,143 @@ TREK_TILE void end_ring(const Task& task, uint32_t slots) {
   barrier_end(Ring90::empty(memory_of(task), slot));
 }
 
-// Makes the ring of tile `number`, and says what is to be brought to it; by the first warp, which is in time for the
-// block's next meeting with the warp that asks. A lane makes a slot's barriers; the first one says the rest.
-TREK_TILE void begin_ring(const Task& task, int64_t number) {
-  warp_sync();  // a lane has just written the task's surroundings
-  const Node& node = task.node();
+// Columns of a part, and the ring's slots for it.
+struct RingForm {
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t slots;
+  uint32_t groups;
+  bool by_tensor_cores;
+  bool by_turns;
+};
+TREK_TILE RingForm ring_form(const Matrix& of) {
+  RingForm form{};
+  form.by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;
+  form.by_turns = !form.by_tensor_cores && takes_turns(of.cut);
+  form.groups = form.by_turns ? of.cut.groups : 1;
+  form.rows = form.by_turns ? 1u << of.cut.row_bits : kPartRows;
+  form.columns = form.by_tensor_cores ? of.part_columns
+                 : form.by_turns      ? matrix_f32::kTurnsLines
+                                      : kPartRows;
+  form.slots = form.by_tensor_cores ? Ring90::slots(form.columns) : f32_slots(of);
+  return form;
+}
+TREK_TILE bool empties_ring(const Matrix& of) {
+  return static_cast<Product>(of.product) != Product::tensor || of.tail_steps == Matrix::kNoTail;
+}
+
+// Says what is to be brought for a tile of a node, but for the matrices of a batch; one thread.
+TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const Tile& tile,
+                                const RingForm& form, Brought& brought) {
   const Matrix& of = node.matrix;
-  const bool by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;
-  const bool by_turns = !by_tensor_cores && takes_turns(of.cut);
-  const uint32_t groups = by_turns ? of.cut.groups : 1;
-  const uint32_t rows = by_turns ? 1u << of.cut.row_bits : kPartRows;
-  const uint32_t columns = by_tensor_cores ? of.part_columns
-                           : by_turns      ? matrix_f32::kTurnsLines
-                                           : kPartRows;
-  const uint32_t slots = by_tensor_cores ? Ring90::slots(columns) : f32_slots(of);
-  if (task.thread() < slots) {
-    const uint32_t readers =
-        by_tensor_cores ? 2 : kBlockThreads / 32 / groups;  // warpgroups, or warps
-    barrier_init(Ring90::full(memory_of(task), task.thread()), 1);
-    barrier_init(Ring90::empty(memory_of(task), task.thread()), readers);
-    before_engine();
-  }
-  if (task.thread() != 0) return;
-  const Tile tile = tile_of(of, number);
-  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
-    return tile.batch == 0 ? 0 : static_cast<uint32_t>(place_of(node, batches, tile.batch));
-  };
-  auto& brought = *task.shared<Brought>(Ring90::kBroughtAt);
-  brought.maps = reinterpret_cast<const TensorMap*>(task.at(node.scratch));
+  brought.maps = reinterpret_cast<const TensorMap*>(maps);
   brought.batch = tile.batch;
-  brought.left_matrix = matrix(of.a_batch);
-  brought.right_matrix = matrix(of.b_batch);
+  brought.left_matrix = 0;
+  brought.right_matrix = 0;
   brought.first_row = static_cast<uint32_t>(tile.first_row);
   brought.first_column = static_cast<uint32_t>(tile.first_column);
   brought.end_row = static_cast<uint32_t>(tile.end_row);
   brought.end_column = static_cast<uint32_t>(tile.end_column);
-  brought.rows = rows;
-  brought.columns = columns;
+  brought.rows = form.rows;
+  brought.columns = form.columns;
   const uint32_t width = brought.end_column - brought.first_column;
-  brought.across = width <= columns ? 1 : (width + columns - 1) / columns;
-  brought.slots = slots;
+  brought.across = width <= form.columns ? 1 : (width + form.columns - 1) / form.columns;
+  brought.slots = form.slots;
   brought.k = static_cast<uint32_t>(of.k);
   // Powers of two that are known, so nothing is divided.
   const bool half = size_of(static_cast<DType>(node.operand(0).dtype)) == 2;
   const auto steps_of = [&](uint32_t of_row)
                             TREK_TILE_LAMBDA { return (brought.k + of_row - 1) / of_row; };
   brought.depth = half ? row_elements(2) : row_elements(4);
-  brought.block = by_turns ? matrix_f32::kBlock : brought.depth;
-  brought.round = groups * brought.block;
+  brought.block = form.by_turns ? matrix_f32::kBlock : brought.depth;
+  brought.round = form.groups * brought.block;
   brought.steps = half ? steps_of(row_elements(2)) : steps_of(row_elements(4));
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
-  const uint32_t at_once = by_tensor_cores ? brought.depth
-                           : by_turns      ? matrix_f32::kTurnsLines
-                                           : kPartRows;
-  brought.left_lines = of.a_k == 1 ? lines_brought(of.m, rows) : at_once;
-  brought.right_lines = of.b_k == 1 ? lines_brought(of.n, brought.columns) : at_once;
-  brought.ends = !by_tensor_cores || of.tail_steps == Matrix::kNoTail;
+  const uint32_t at_once = form.by_tensor_cores ? brought.depth
+                           : form.by_turns      ? matrix_f32::kTurnsLines
+                                                : kPartRows;
+  brought.left_lines = of.a_k == 1 ? lines_brought(of.m, form.rows) : at_once;
+  brought.right_lines = of.b_k == 1 ? lines_brought(of.n, form.columns) : at_once;
+  brought.first_step = 0;
+  brought.begun = 0;
+  brought.ends = empties_ring(of);
+  brought.goes_on = false;
+}
+
+// Makes the barriers of a ring; by a warp, a lane each slot's.
+TREK_TILE void make_ring(const Task& task, const RingForm& form) {
+  if (task.thread() >= form.slots) return;
+  const uint32_t readers =
+      form.by_tensor_cores ? 2 : kBlockThreads / 32 / form.groups;  // warpgroups, or warps
+  barrier_init(Ring90::full(memory_of(task), task.thread()), 1);
+  barrier_init(Ring90::empty(memory_of(task), task.thread()), readers);
+  before_engine();
+}
+
+// Makes the ring of tile `number`; by the first warp, which is in time for the block's next meeting with the warp that
+// asks.
+TREK_TILE void begin_ring(const Task& task, int64_t number) {
+  warp_sync();  // a lane has just written the task's surroundings
+  const RingForm form = ring_form(task.node().matrix);
+  make_ring(task, form);
+  if (task.thread() != 0) return;
+  const Node& node = task.node();
+  const Tile tile = tile_of(node.matrix, number);
+  auto& brought = *task.shared<Brought>(Ring90::kBroughtAt);
+  describe_brought(node, task.at(node.scratch), tile, form, brought);
+  if (tile.batch == 0) return;
+  brought.left_matrix = static_cast<uint32_t>(place_of(node, node.matrix.a_batch, tile.batch));
+  brought.right_matrix = static_cast<uint32_t>(place_of(node, node.matrix.b_batch, tile.batch));
+}
+
+// Describes tile `number` ahead of the task, if it is of the first matrix: `steps` are 0 if not. Without divisions of 64
+// bits, which are called.
+TREK_TILE void describe_ahead(const Node& node, std::byte* arena, int64_t number,
+                              Brought& brought) {
+  const Matrix& of = node.matrix;
+  brought.steps = 0;
+  if (number >= of.down * of.across) return;
+  const uint32_t row = static_cast<uint32_t>(number) / static_cast<uint32_t>(of.across);
+  const uint32_t column = static_cast<uint32_t>(number) - row * static_cast<uint32_t>(of.across);
+  const Tile tile = tile_at(of, 0, row, column);
+  describe_brought(node, arena + node.scratch, tile, ring_form(of), brought);
+}
+
+// begin_ring() of a tile that has been described ahead, or `follows` going on with the ring of the one before.
+TREK_TILE void begin_ring(const Task& task, int64_t number, const Brought& brought, bool follows) {
+  if (brought.steps == 0) return begin_ring(task, number);
+  warp_sync();
+  if (!follows) make_ring(task, ring_form(task.node().matrix));
+  constexpr uint32_t kWords = sizeof(Brought) / 4;
+  static_assert(sizeof(Brought) % 4 == 0 && kWords <= 32);
+  if (task.thread() < kWords)
+    task.shared<Aliased<uint32_t>>(Ring90::kBroughtAt)[task.thread()] =
+        reinterpret_cast<const Aliased<uint32_t>*>(&brought)[task.thread()];
+}
+
+// A task that is ready to be executed behind one whose operands are brought, and what is to be brought for it. No node:
+// there is none.
+struct Upcoming {
+  const Node* before;
+  const Node* node;
+  Brought* brought;
+};
+
+// Whether the copies of a node may come while the results of the one before are stored, to the same ring.
+TREK_TILE bool may_follow(const Node& before, const Node& node) {
+  const Matrix& of = node.matrix;
+  if (empties_ring(before.matrix) || empties_ring(of) ||
+      before.matrix.part_columns != of.part_columns)
+    return false;
+  const auto end_of = [](const Operand& at) TREK_TILE_LAMBDA {
+    return at.offset + at.elements * size_of(static_cast<DType>(at.dtype));
+  };
+  const Operand& to = before.result(0);
+  const auto is_written = [&](const Operand& from) TREK_TILE_LAMBDA {
+    return from.offset < end_of(to) && to.offset < end_of(from);
+  };
+  return !is_written(node.operand(0)) && !is_written(node.operand(1));
 }
 
 // Lines of a part that copies of so many, a power of two, bring, where `there` are left of the operand: all at once
@@ -165,60 +222,119 @@ TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, 
   return lines < part ? lines : part;
 }
 
-// Brings the operands of the tile that begin_ring() describes; by all lanes of a warp, which is none of the
-// block's. It calls nothing: around calls the kernel's code for this warp would take registers from all others.
-TREK_TILE void bring_tile() {
+// Asks for the copies to a slot: the part at `row` and `column`, from `k` on. By all lanes of a warp.
+TREK_TILE void ask_for_slot(const Brought& brought, uint32_t shared, uint32_t slot, uint32_t parity,
+                            uint32_t row, uint32_t column, uint32_t k) {
+  const uint32_t rows_there =
+      lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
+  const uint32_t columns_there = lines_copied(brought.b_by_line, brought.right_lines,
+                                              brought.end_column - column, brought.columns);
+  barrier_wait(Ring90::empty(shared, slot), parity);
+  const uint32_t full = Ring90::full(shared, slot);
+  const uint32_t left =
+      Ring90::begin(shared) + slot * Ring90::slot_bytes(brought.columns, brought.rows);
+  const uint32_t right = left + brought.rows * kRowBytes;
+  const TensorMap* maps = brought.maps;
+  barrier_expect(full, (rows_there + columns_there) * kRowBytes);
+  if (brought.a_by_line) {
+    copy_box(left, maps, full, k, row, brought.left_matrix);
+  } else {
+    TREK_ROLLED
+    for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
+      copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
+  }
+  if (brought.b_by_line) {
+    copy_box(right, maps + 1, full, k, column, brought.right_matrix);
+  } else {
+    TREK_ROLLED
+    for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
+      copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
+  }
+}
+
+// Where a warp that asks for copies is in the ring.
+struct RingPlace {
+  uint32_t slot;
+  uint32_t parity;  // of the phase before the slot's
+};
+TREK_TILE RingPlace ring_place(uint32_t step, uint32_t slots) {
+  if (step >= 2 * slots) return {step - 2 * slots, 1};
+  return step < slots ? RingPlace{step, 1} : RingPlace{step - slots, 0};
+}
+TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
+  if (++place.slot != slots) return;
+  place.slot = 0;
+  place.parity ^= 1;
+}
+
+// Has a task go on with the ring of `brought`, whose last step is asked for next, if it can; by all lanes of a warp.
+TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
+  if (next.node == nullptr || !may_follow(*next.before, *next.node)) return false;
+  if (__nvvm_read_ptx_sreg_tid_x() % 32 == 0) {
+    Brought& to = *next.brought;
+    move_on(place, to.slots);
+    to.first_step = place.slot + (place.parity == 0 ? to.slots
+                                  : place.slot == 0 ? 2 * to.slots
+                                                    : 0);
+    // One step is left, with which the task behind it may be asked for; the slot of the last step now comes back with the
+    // first one then.
+    to.begun = (to.steps < to.slots ? to.steps : to.slots) - 1;
+    brought.goes_on = true;
+  }
+  warp_sync();
+  return true;
+}
+
+// Brings the operands of the tile that begin_ring() describes, and the first ones of the task behind it where that can
+// go on with its ring: next() says which that is, and next.goes_on() that it does. By all lanes of a warp, which is none of the block's. It calls
+// nothing: around calls the kernel's code for this warp would take registers from all others.
+template <class Next>
+TREK_TILE void bring_tile(Next next) {
   meet();
   const uint32_t shared = shared_address(memory_of_units);
-  const uint32_t ring = Ring90::begin(shared);
+  auto& kept = *reinterpret_cast<Brought*>(memory_of_units + Ring90::kBroughtAt);
   // A copy: when the last operands are there, the block may go on to a task of another kind.
-  const Brought brought = *reinterpret_cast<const Brought*>(memory_of_units + Ring90::kBroughtAt);
-  const TensorMap* maps = brought.maps;
-  const uint32_t rows = brought.rows;
-  const uint32_t columns = brought.columns;
-  const uint32_t slot_bytes = Ring90::slot_bytes(columns, rows);
+  const Brought brought = kept;
   before_engine();
-  uint32_t slot = 0;
-  uint32_t parity = 1;  // of the phase before the first, in which all slots are empty
+  RingPlace place = ring_place(brought.first_step, brought.slots);
+  uint32_t begun = brought.begun;
+  const Brought* follows = nullptr;
   TREK_ROLLED
-  for (uint32_t row = brought.first_row; row < brought.end_row; row += rows) {
+  for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
     TREK_ROLLED
-    for (uint32_t column = brought.first_column; column < brought.end_column; column += columns) {
-      const uint32_t rows_there =
-          lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, rows);
-      const uint32_t columns_there = lines_copied(brought.b_by_line, brought.right_lines,
-                                                  brought.end_column - column, columns);
+    for (uint32_t column = brought.first_column; column < brought.end_column;
+         column += brought.columns) {
       SlotOrder order = {brought.k, brought.depth, brought.block, brought.round};
       TREK_ROLLED
       do {
-        const uint32_t k = order.k;
-        barrier_wait(Ring90::empty(shared, slot), parity);
-        const uint32_t full = Ring90::full(shared, slot);
-        const uint32_t left = ring + slot * slot_bytes;
-        const uint32_t right = left + rows * kRowBytes;
-        barrier_expect(full, (rows_there + columns_there) * kRowBytes);
-        if (brought.a_by_line) {
-          copy_box(left, maps, full, k, row, brought.left_matrix);
+        if (begun != 0) {
+          --begun;
         } else {
-          TREK_ROLLED
-          for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
-            copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
+          if (!brought.ends && order.k + brought.depth >= brought.k &&
+              row + brought.rows >= brought.end_row &&
+              column + brought.columns >= brought.end_column) {
+            const Upcoming upcoming = next();
+            if (go_on(kept, place, upcoming)) {
+              next.goes_on();
+              follows = upcoming.brought;
+            }
+          }
+          ask_for_slot(brought, shared, place.slot, place.parity, row, column, order.k);
         }
-        if (brought.b_by_line) {
-          copy_box(right, maps + 1, full, k, column, brought.right_matrix);
-        } else {
-          TREK_ROLLED
-          for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
-            copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
-        }
-        if (++slot == brought.slots) {
-          slot = 0;
-          parity ^= 1;
-        }
+        move_on(place, brought.slots);
       } while (order.next());
       if (!brought.ends) continue;
       meet();
       before_engine();
+    }
+  }
+  if (follows != nullptr) {
+    before_engine();
+    TREK_ROLLED
+    for (uint32_t step = 0; step < follows->begun; ++step) {
+      ask_for_slot(*follows, shared, place.slot, place.parity, follows->first_row,
+                   follows->first_column, step * follows->depth);
+      move_on(place, follows->slots);
     }
   }
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");

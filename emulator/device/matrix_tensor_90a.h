@@ -1,8 +1,8 @@
 // Matrix products by tensor cores on Hopper: the tensor copy engine fills a ring of slots in shared memory,
 // and two warpgroups multiply from there, 64 rows of a part each. Compiled for sm_90a alone.
 //
-// The ring (matrix_ring_90a.h) runs on from one part of a tile to the next, so its copies arrive while results
-// are stored.
+// The ring (matrix_ring_90a.h) runs on from one part of a tile to the next, and to the next tile, so its copies arrive
+// while results are stored.
 //
 // Products of tf32 take operands from shared memory only where k are neighbours. An operand that lies the other
 // way is turned around there, by the warpgroups themselves while the products of the step before run.
@@ -125,12 +125,12 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
 template <uint32_t kColumns>
 TREK_TILE void multiply_parts_90a(const Task& task) {
   // All that is kept: what else there is to know is worked out anew behind the products of each part.
-  uint32_t step = 0;
+  uint32_t step = task.shared<const Brought>(Ring90::kBroughtAt)->first_step;
   for (;;) {
     float sum[kColumns / 2];
     multiply_any_90a<kColumns>(task, step, sum);
     const Brought& parts = *task.shared<const Brought>(Ring90::kBroughtAt);
-    const uint32_t part = step / parts.steps - 1;
+    const uint32_t part = (step - parts.first_step) / parts.steps - 1;
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
     const uint32_t column = parts.first_column + part % parts.across * kColumns;
     const uint32_t my_row = opaque(task.thread()) / 32 * 16;
@@ -149,7 +149,8 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     if (row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column) break;
   }
   task.sync();
-  end_ring(task, Ring90::slots(kColumns));
+  if (!task.shared<const Brought>(Ring90::kBroughtAt)->goes_on)
+    end_ring(task, Ring90::slots(kColumns));
 }
 
 }  // namespace tensor

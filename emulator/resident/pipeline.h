@@ -51,6 +51,7 @@ struct Slot {
   const device::Node* node;          // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   Due due;
+  device::tensor::Brought brought;  // of Kind::copied, where the kernel's own code executes it
   alignas(16) unsigned char descriptor[device::kNodeBytes];
 };
 
@@ -72,6 +73,8 @@ struct Shared {
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
+  uint32_t
+      follows;  // the number of a task whose first operands were asked for during the one before
   uint32_t place[kMostComputeWarps];  // of each compute warp: see resident.cu
   uint64_t decisions;                 // told so far; processor 0
   alignas(128) Slot slot[kSlots];

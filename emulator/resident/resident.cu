@@ -300,6 +300,13 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
       if (!halt && slot.leaves != 0) store_volatile(&shared.left, 1);
       slot.skip = load_volatile(&shared.left);
     }
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
+    if (lane == 0 && slot.record.kind == Kind::copied)
+      device::describe_copied(
+          *slot.node, device::in_device_memory(reinterpret_cast<std::byte*>(launch.arena)),
+          slot.record.first, slot.brought);
+    warp_sync();
+#endif
     if (!await_all(launch, state, node, slot.due.moment, counter, slot.due.target[lane]) &&
         lane == 0) {
       store_volatile(&shared.left, 1);
@@ -515,8 +522,8 @@ TREK_RESIDENT void compute() {
         perform_rows();
 #ifdef TREK_SM90A
       } else if (kind == Kind::copied) {
-        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
-                               environment_of(shared, slot));
+        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first, slot.brought,
+                               shared.follows == n, environment_of(shared, slot));
 #endif
       } else {
         trapped = perform_any();
@@ -530,6 +537,37 @@ TREK_RESIDENT void compute() {
     block_of_units(pipeline()).sync();
   }
 }
+
+#ifdef TREK_SM90A
+// The task behind number `n`, which is Kind::copied and not skipped, where that is one of the kind, too, and ready. All
+// lanes of a warp call it.
+class NextCopied {
+ public:
+  TREK_RESIDENT NextCopied(Shared& shared, uint32_t n) : shared_(shared), n_(n) {}
+  TREK_RESIDENT device::tensor::Upcoming operator()() const {
+#ifdef TREK_SPECIALISED
+    return {};  // only the code of a node knows what it brings
+#else
+    const uint32_t next = n_ + 1;
+    uint64_t* ready = &shared_.ready[next % kSlots];
+    if (same_for_all(barrier_passed(ready, phase(next)) ? 1 : 0) == 0) return {};
+    warp_sync();
+    Slot& slot = shared_.slot[next % kSlots];
+    if (slot.record.kind != Kind::copied || slot.skip != 0 || slot.brought.steps == 0) return {};
+    return {shared_.slot[n_ % kSlots].node, slot.node, &slot.brought};
+#endif
+  }
+  // Its first operands will have been asked for.
+  TREK_RESIDENT void goes_on() const {
+    if (thread_number() % 32 == 0) shared_.follows = n_ + 1;
+    warp_sync();
+  }
+
+ private:
+  Shared& shared_;
+  uint32_t n_;
+};
+#endif
 
 // Tells the others what has been executed. What compute warps wrote before they arrived is what this
 // warp's release carries: causality holds through the barrier. While a product whose operands are copied is
@@ -548,7 +586,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     const uint32_t times = slot.times;
     uint32_t* counter = counter_at(launch, signals ? slot.record.signal[lane] : 0);
 #ifdef TREK_SM90A
-    if (kind == Kind::copied && !trapped && !skips) device::bring_copied();
+    if (kind == Kind::copied && !trapped && !skips) device::bring_copied(NextCopied(shared, n));
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
     if (kind == Kind::halt) return;
@@ -625,6 +663,7 @@ resident(const trek::resident::Launch parameters) {
     for (uint32_t& place : shared.place) place = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
+    shared.follows = ~0u;
     shared.decisions = decisions_before(parameters);
     follow_launch_before();
   }

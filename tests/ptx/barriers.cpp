@@ -87,7 +87,8 @@ void barrier(Warp& warp, const Instruction& i, uint32_t lanes) {
   Block& block = warp.block();
   const uint32_t threads =
       i.count > 1 ? warp.words(i.operands[1])[any] : block.grid().shape().block.all();
-  if (number >= 16) warp.fail("there are 16 barriers, not one of number " + std::to_string(number));
+  if (number >= kNamedBarriers)
+    warp.fail("there are 16 barriers, not one of number " + std::to_string(number));
   if (threads % kLanes != 0) warp.fail("a barrier of a part of a warp");
   if (kWaits) warp.wait_at_barrier(number, lanes);
   block.arrive(number, threads, kLanes);

@@ -59,6 +59,10 @@ void for_lanes(uint32_t lanes, F f) {
   }
 }
 
+// Barriers of a block: those with a number, and behind them one for each four warps that make products together.
+inline constexpr uint32_t kNamedBarriers = 16;
+inline constexpr uint32_t kBarriers = kNamedBarriers + 8;
+
 class Warp {
  public:
   Warp(Block& block, uint32_t number, uint32_t threads);
@@ -182,7 +186,7 @@ class Warp {
   uint32_t live_;
   uint32_t waiting_ = 0;    // of the living: for others of this warp, or at a barrier
   uint32_t gathering_ = 0;  // of them: for others of this warp
-  std::array<uint32_t, 16> at_barrier_{};
+  std::array<uint32_t, kBarriers> at_barrier_{};
   std::array<uint32_t, kLanes> at_{};  // the next instruction of each lane
   std::array<uint32_t, kLanes> depth_{};
   std::vector<std::array<uint32_t, kLanes>> return_to_;
@@ -246,7 +250,7 @@ class Block {
   std::vector<std::byte> shared_;
   std::unique_ptr<Races> races_;
   std::vector<std::unique_ptr<Warp>> warps_;
-  std::array<uint32_t, 16> arrived_{};
+  std::array<uint32_t, kBarriers> arrived_{};
   std::vector<std::function<void()>> engine_copies_;
 };
 

@@ -180,6 +180,19 @@ void multiply_group(Warp& warp, const Instruction& i, uint32_t lanes) {
   }
 }
 
+// The products of a warpgroup are those of its four warps together: none of them begins more before all have what they
+// had, and a group of products has not ended before all warps have made it.
+void meet_group(Warp& warp, const Instruction& /*i*/, uint32_t lanes) {
+  constexpr uint32_t kWarps = 4;
+  if (!warp.gather(kAllLanes, lanes)) return;
+  const uint32_t barrier = kNamedBarriers + warp.number() / kWarps;
+  warp.wait_at_barrier(barrier, lanes);
+  warp.block().arrive(barrier, kWarps * kLanes, kLanes);
+}
+// Of all but the last groups that is so where the warps met to begin the last.
+void wait_for_groups(Warp& warp, const Instruction& i, uint32_t lanes) {
+  if (warp.words(i.operands[0])[0] == 0) meet_group(warp, i, lanes);
+}
 void nothing(Warp& /*warp*/, const Instruction& /*i*/, uint32_t /*lanes*/) {}
 
 // The box at (x, y, z) of a tensor to shared memory; elements outside of it are 0.
@@ -257,9 +270,9 @@ void add_matrices(Handlers& h) {
     h[name + "k16.f32.bf16.bf16"] = multiply_group<Factors::bf16>;
     h[name + "k8.f32.tf32.tf32"] = multiply_group<Factors::tf32>;
   }
-  for (const char* name : {"wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned",
-                           "wgmma.wait_group.sync.aligned"})
-    h[name] = nothing;
+  h["wgmma.fence.sync.aligned"] = meet_group;
+  h["wgmma.commit_group.sync.aligned"] = nothing;
+  h["wgmma.wait_group.sync.aligned"] = wait_for_groups;
   h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"] = begin_box;
 }
 
