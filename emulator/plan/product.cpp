@@ -287,9 +287,18 @@ constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
-// Of a task, in each direction: as many as fill processors alike, whatever number of parts there are.
-constexpr auto kParts =
-    std::to_array<int64_t>({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64});
+
+// Parts of a task in one direction, of so many that there are: as many as leave the last task of a row no fewer than need
+// be, about these.
+std::vector<int64_t> parts_of_task(int64_t there) {
+  std::vector<int64_t> found;
+  for (const int64_t about :
+       {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 20, 24, 28, 32, 48, 64}) {
+    const int64_t parts = parts_of(there, parts_of(there, about));
+    if (found.empty() || found.back() != parts) found.push_back(parts);
+  }
+  return found;
+}
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
@@ -299,15 +308,12 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
     const int64_t parts_down = parts_of(shape.m, kPartRows);
     const int64_t parts_across = parts_of(shape.n, width.columns);
     const int64_t parts = parts_down * parts_across * shape.batches;
-    for (const int64_t down : kParts)
-      for (const int64_t across : kParts) {
+    for (const int64_t down : parts_of_task(parts_down))
+      for (const int64_t across : parts_of_task(parts_across)) {
         MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width.columns);
         tiles.part_columns = width.columns;
-        // What is beyond the matrix, or leaves half of the processors without work that there is.
-        const bool needless = (down > 1 && down > parts_down) ||
-                              (across > 1 && across > parts_across) ||
-                              2 * tiles.count < std::min(parts, work.share);
-        if (!needless && tiles.count <= most) add_splits(found, tiles, device, work);
+        const bool leaves_half_idle = 2 * tiles.count < std::min(parts, work.share);
+        if (!leaves_half_idle && tiles.count <= most) add_splits(found, tiles, device, work);
       }
   }
   // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
