@@ -124,7 +124,7 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const T
                             TREK_TILE_LAMBDA { return (brought.k + of_row - 1) / of_row; };
   brought.depth = half ? row_elements(2) : row_elements(4);
   brought.block = form.by_turns ? matrix_f32::kBlock : brought.depth;
-  brought.round = form.groups * brought.block;
+  brought.round = form.by_turns ? form.groups * brought.block : SlotOrder::kOneRound;
   brought.steps = half ? steps_of(row_elements(2)) : steps_of(row_elements(4));
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
@@ -222,37 +222,7 @@ TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, 
   return lines < part ? lines : part;
 }
 
-// Asks for the copies to a slot: the part at `row` and `column`, from `k` on. By all lanes of a warp.
-TREK_TILE void ask_for_slot(const Brought& brought, uint32_t shared, uint32_t slot, uint32_t parity,
-                            uint32_t row, uint32_t column, uint32_t k) {
-  const uint32_t rows_there =
-      lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
-  const uint32_t columns_there = lines_copied(brought.b_by_line, brought.right_lines,
-                                              brought.end_column - column, brought.columns);
-  barrier_wait(Ring90::empty(shared, slot), parity);
-  const uint32_t full = Ring90::full(shared, slot);
-  const uint32_t left =
-      Ring90::begin(shared) + slot * Ring90::slot_bytes(brought.columns, brought.rows);
-  const uint32_t right = left + brought.rows * kRowBytes;
-  const TensorMap* maps = brought.maps;
-  barrier_expect(full, (rows_there + columns_there) * kRowBytes);
-  if (brought.a_by_line) {
-    copy_box(left, maps, full, k, row, brought.left_matrix);
-  } else {
-    TREK_ROLLED
-    for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
-      copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
-  }
-  if (brought.b_by_line) {
-    copy_box(right, maps + 1, full, k, column, brought.right_matrix);
-  } else {
-    TREK_ROLLED
-    for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
-      copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
-  }
-}
-
-// Where a warp that asks for copies is in the ring.
+// Where a lane that asks for copies is in the ring.
 struct RingPlace {
   uint32_t slot;
   uint32_t parity;  // of the phase before the slot's
@@ -267,27 +237,101 @@ TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
   place.parity ^= 1;
 }
 
-// Has a task go on with the ring of `brought`, whose last step is asked for next, if it can; by all lanes of a warp.
+// Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
+// are no more; by elected(). Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles.
+TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t row, uint32_t column,
+                             uint32_t stop, SlotOrder& order, RingPlace& place) {
+  const uint32_t rows_there =
+      lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
+  const uint32_t columns_there = lines_copied(brought.b_by_line, brought.right_lines,
+                                              brought.end_column - column, brought.columns);
+  const uint32_t ring = Ring90::begin(shared);
+  const uint32_t slot_bytes = Ring90::slot_bytes(brought.columns, brought.rows);
+  const TensorMap* maps = brought.maps;
+  if (order.k == stop) return;
+  TREK_ROLLED
+  do {
+    const uint32_t k = order.k;
+    const uint32_t full = Ring90::full(shared, place.slot);
+    const uint32_t left = ring + place.slot * slot_bytes;
+    const uint32_t right = left + brought.rows * kRowBytes;
+    barrier_wait(Ring90::empty(shared, place.slot), place.parity);
+    barrier_expect(full, (rows_there + columns_there) * kRowBytes);
+    if (brought.a_by_line) {
+      copy_box(left, maps, full, k, row, brought.left_matrix);
+    } else {
+      TREK_ROLLED
+      for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
+        copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
+    }
+    if (brought.b_by_line) {
+      copy_box(right, maps + 1, full, k, column, brought.right_matrix);
+    } else {
+      TREK_ROLLED
+      for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
+        copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
+    }
+    move_on(place, brought.slots);
+  } while (order.next() && order.k != stop);
+}
+inline constexpr uint32_t kNoStop = ~0u;
+
+// Has a task go on with the ring of `brought`, whose last step is asked for next, if it can; by one lane.
 TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
   if (next.node == nullptr || !may_follow(*next.before, *next.node)) return false;
-  if (__nvvm_read_ptx_sreg_tid_x() % 32 == 0) {
-    Brought& to = *next.brought;
-    move_on(place, to.slots);
-    to.first_step = place.slot + (place.parity == 0 ? to.slots
-                                  : place.slot == 0 ? 2 * to.slots
-                                                    : 0);
-    // One step is left, with which the task behind it may be asked for; the slot of the last step now comes back with the
-    // first one then.
-    to.begun = (to.steps < to.slots ? to.steps : to.slots) - 1;
-    brought.goes_on = true;
-  }
-  warp_sync();
+  Brought& to = *next.brought;
+  move_on(place, to.slots);
+  to.first_step = place.slot + (place.parity == 0 ? to.slots : place.slot == 0 ? 2 * to.slots : 0);
+  // One step is left, with which the task behind it may be asked for; the slot of the last step now comes back with the
+  // first one then.
+  to.begun = (to.steps < to.slots ? to.steps : to.slots) - 1;
+  brought.goes_on = true;
   return true;
 }
 
+// Asks for the parts of a tile whose ring does not end between them, but for those of its first steps that were asked for
+// before, and for the first steps of the task behind it; by elected().
+template <class Next>
+TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& kept, Next next) {
+  RingPlace place = ring_place(brought.first_step, brought.slots);
+  TREK_ROLLED
+  for (uint32_t step = 0; step < brought.begun; ++step) move_on(place, brought.slots);
+  uint32_t first_k = brought.begun * brought.depth;
+  const uint32_t last_k = (brought.steps - 1) * brought.depth;
+  const Brought* follows = nullptr;
+  TREK_ROLLED
+  for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
+    TREK_ROLLED
+    for (uint32_t column = brought.first_column; column < brought.end_column;
+         column += brought.columns) {
+      SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, first_k};
+      first_k = 0;
+      bool last =
+          row + brought.rows >= brought.end_row && column + brought.columns >= brought.end_column;
+      TREK_ROLLED
+      for (;;) {
+        ask_for_slots(brought, shared, row, column, last ? last_k : kNoStop, order, place);
+        if (!last) break;
+        // The last slot comes behind the question.
+        last = false;
+        const Upcoming upcoming = next();
+        if (!go_on(kept, place, upcoming)) continue;
+        next.goes_on();
+        follows = upcoming.brought;
+      }
+    }
+  }
+  if (follows == nullptr || follows->begun == 0) return;
+  before_engine();
+  SlotOrder order = {follows->k, follows->depth, follows->block, follows->round};
+  ask_for_slots(*follows, shared, follows->first_row, follows->first_column,
+                follows->begun * follows->depth, order, place);
+}
+
 // Brings the operands of the tile that begin_ring() describes, and the first ones of the task behind it where that can
-// go on with its ring: next() says which that is, and next.goes_on() that it does. By all lanes of a warp, which is none of the block's. It calls
-// nothing: around calls the kernel's code for this warp would take registers from all others.
+// go on with its ring: next() says which that is, and next.goes_on() that it does, both called by one lane. By all lanes
+// of a warp, which is none of the block's. It calls nothing: around calls the kernel's code for this warp would take
+// registers from all others.
 template <class Next>
 TREK_TILE void bring_tile(Next next) {
   meet();
@@ -296,48 +340,24 @@ TREK_TILE void bring_tile(Next next) {
   // A copy: when the last operands are there, the block may go on to a task of another kind.
   const Brought brought = kept;
   before_engine();
-  RingPlace place = ring_place(brought.first_step, brought.slots);
-  uint32_t begun = brought.begun;
-  const Brought* follows = nullptr;
+  if (!brought.ends) {
+    if (elected()) ask_for_tile(brought, shared, kept, next);
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    return;
+  }
+  RingPlace place = ring_place(0, brought.slots);  // of the lane that is elected, always the same
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
     TREK_ROLLED
     for (uint32_t column = brought.first_column; column < brought.end_column;
          column += brought.columns) {
       SlotOrder order = {brought.k, brought.depth, brought.block, brought.round};
-      TREK_ROLLED
-      do {
-        if (begun != 0) {
-          --begun;
-        } else {
-          if (!brought.ends && order.k + brought.depth >= brought.k &&
-              row + brought.rows >= brought.end_row &&
-              column + brought.columns >= brought.end_column) {
-            const Upcoming upcoming = next();
-            if (go_on(kept, place, upcoming)) {
-              next.goes_on();
-              follows = upcoming.brought;
-            }
-          }
-          ask_for_slot(brought, shared, place.slot, place.parity, row, column, order.k);
-        }
-        move_on(place, brought.slots);
-      } while (order.next());
-      if (!brought.ends) continue;
+      if (elected()) ask_for_slots(brought, shared, row, column, kNoStop, order, place);
+      asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
       meet();
       before_engine();
     }
   }
-  if (follows != nullptr) {
-    before_engine();
-    TREK_ROLLED
-    for (uint32_t step = 0; step < follows->begun; ++step) {
-      ask_for_slot(*follows, shared, place.slot, place.parity, follows->first_row,
-                   follows->first_column, step * follows->depth);
-      move_on(place, follows->slots);
-    }
-  }
-  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
 }
 
 }  // namespace tensor

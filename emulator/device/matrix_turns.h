@@ -1,7 +1,8 @@
 // In which order a product's k come to a ring of slots where groups of warps take blocks of them by turns.
 //
 // A round of turns is a block for every group, and a slot has a part of a block. So that no group waits until others have
-// all of theirs, a round begins with the first part of each block. Where there are no turns, a round is a slot.
+// all of theirs, a round begins with the first part of each block. Where there are no turns, a block is a slot, and all
+// are of one round.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@ namespace trek::device {
 
 // The places of k at which slots begin, one after the other: from 0 on, for as long as next() says.
 struct SlotOrder {
+  static constexpr uint32_t kOneRound = ~0u;
+
   uint32_t end;
   uint32_t depth;  // of a slot
   uint32_t block;

@@ -135,15 +135,20 @@ TREK_TILE void barrier_init(uint32_t barrier, uint32_t arrivals) {
 TREK_TILE void barrier_end(uint32_t barrier) {
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
-// One lane arrives, and makes the phase wait for so many bytes of copies; by all lanes of a warp, with the same
-// arguments. That the instruction is one lane's is said by elect.sync: of `lane == 0` ptxas does not know that, and makes
-// a loop over the lanes around each copy, which takes some 200 cycles.
+// True on one lane of a warp, by all of whose lanes it is called. Of `lane == 0` ptxas does not know that it is one lane,
+// and makes a loop over the lanes around each copy, which takes some 200 cycles.
+TREK_TILE bool elected() {
+  uint32_t is = 0;
+  asm volatile("{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\nselp.u32 %0, 1, 0, one;\n}"
+               : "=r"(is)
+               :
+               : "memory");
+  return is != 0;
+}
+// One lane arrives, and makes the phase wait for so many bytes of copies; by elected().
 TREK_TILE void barrier_expect(uint32_t barrier, uint32_t bytes) {
-  asm volatile(
-      "{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\n"
-      "@one mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n}" ::"r"(barrier),
-      "r"(bytes)
-      : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 TREK_TILE void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -168,13 +173,12 @@ TREK_TILE void before_engine() {
 // Makes what this thread has written to shared memory known to products of a warpgroup.
 TREK_TILE void before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // A box of a tensor of three axes, (x, y, z) from the innermost on, into shared memory; what is outside of
-// the tensor is 0, and counts as bytes too. By all lanes of a warp, as barrier_expect().
+// the tensor is 0, and counts as bytes too. By elected().
 TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x, uint32_t y,
                         uint32_t z) {
   asm volatile(
-      "{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\n"
-      "@one cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5}], [%2];\n}" ::"r"(to),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }

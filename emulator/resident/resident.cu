@@ -539,8 +539,8 @@ TREK_RESIDENT void compute() {
 }
 
 #ifdef TREK_SM90A
-// The task behind number `n`, which is Kind::copied and not skipped, where that is one of the kind, too, and ready. All
-// lanes of a warp call it.
+// The task behind number `n`, which is Kind::copied and not skipped, where that is one of the kind, too, and ready. By one
+// lane.
 class NextCopied {
  public:
   TREK_RESIDENT NextCopied(Shared& shared, uint32_t n) : shared_(shared), n_(n) {}
@@ -550,18 +550,14 @@ class NextCopied {
 #else
     const uint32_t next = n_ + 1;
     uint64_t* ready = &shared_.ready[next % kSlots];
-    if (same_for_all(barrier_passed(ready, phase(next)) ? 1 : 0) == 0) return {};
-    warp_sync();
+    if (!barrier_passed(ready, phase(next))) return {};
     Slot& slot = shared_.slot[next % kSlots];
     if (slot.record.kind != Kind::copied || slot.skip != 0 || slot.brought.steps == 0) return {};
     return {shared_.slot[n_ % kSlots].node, slot.node, &slot.brought};
 #endif
   }
   // Its first operands will have been asked for.
-  TREK_RESIDENT void goes_on() const {
-    if (thread_number() % 32 == 0) shared_.follows = n_ + 1;
-    warp_sync();
-  }
+  TREK_RESIDENT void goes_on() const { shared_.follows = n_ + 1; }
 
  private:
   Shared& shared_;
