@@ -99,8 +99,10 @@ void Describer::describe_move() {
   }
   node_.move.map = record_.map(map);
   node_.whole = result_type(0).elements();
-  if (plan::lines_turned(plan_, of_) != 0) {
-    node_.flag = 1;
+  if (of_.tiling == plan::Tiling::boxes) {
+    const plan::TurnedBoxes boxes = plan::turned_boxes(plan_, of_);
+    node_.move.outer = boxes.lines;
+    node_.move.count = boxes.columns;
     node_.move.size = to[to.rank() - 1];
     node_.move.inner = to[to.rank() - 2];
     return;

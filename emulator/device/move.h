@@ -67,9 +67,7 @@ TREK_UNIT void move_as(const Task& task, const std::byte* from, std::byte* to, M
 }
 TREK_UNIT void move(const Task& task, int64_t first, int64_t count) {
   const Node& node = task.node();
-#ifdef __CUDA__
-  if (node.flag != 0) return turn_matrices(task, first, count);
-#endif
+  if (static_cast<Tiling>(node.tiling) == Tiling::boxes) return turn_matrices(task, first);
   const int64_t begin = move_detail::begin_of_box(task);
   task.sync();
   if (task.failed()) return;

@@ -66,7 +66,7 @@ enum class Quick : uint8_t {
 };
 
 // How Task::first and Task::count count; plan::Tiling.
-enum class Tiling : uint8_t { elements, lines, matrix, whole };
+enum class Tiling : uint8_t { elements, lines, matrix, boxes, whole };
 
 // One axis of an index map. An index is taken apart from the last axis to the first:
 // place += index % size × stride; index /= size. Division by `size` is by multiplication where indices
@@ -480,11 +480,11 @@ struct Matrix {
 // Moves: what each reads is said in move.h.
 struct Move {
   int64_t element_bytes;
-  int64_t size;   // of the axis
-  int64_t inner;  // elements after the axis
-  int64_t count;  // indices of a gather or a scatter
-  int64_t outer;
-  Map map;  // from the result, or from what is written
+  int64_t size;   // of the axis; where matrices are turned around, of a line of the result
+  int64_t inner;  // elements after the axis; lines of a matrix of the result
+  int64_t count;  // indices of a gather or a scatter; elements of a line of a task
+  int64_t outer;  // lines of a task
+  Map map;        // from the result, or from what is written
   uint16_t rank;
   uint8_t in_place;
   uint8_t

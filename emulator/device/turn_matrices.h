@@ -1,17 +1,41 @@
 // Matrices of elements of four bytes that are turned around: what the linker does to operands of products whose k are
-// not neighbours in memory. Device only.
+// not neighbours in memory.
 //
-// A thread takes four elements of four lines in pieces of 16 bytes, and gives four elements of four columns: what it
-// has in registers need only be named anew. So nothing goes through shared memory, and no thread waits for another.
+// On a device a thread takes four elements of four lines in pieces of 16 bytes, and gives four elements of four columns:
+// what it has in registers need only be named anew. So nothing goes through shared memory, and no thread waits for
+// another.
 #pragma once
-
-#ifdef __CUDA__
 
 #include "emulator/device/shared.h"
 
 namespace trek::device {
 
 namespace turn_detail {
+
+// A task: a box of Move::outer lines and Move::count elements of each, or what is left of the matrix, in the result. Its
+// lines have Move::size elements, its matrices Move::inner lines, which are the elements of the operand's lines.
+struct Turned {
+  uint32_t lines;
+  uint32_t elements;
+  int64_t from;  // its first element's place in the operand
+  int64_t to;    // and in the result
+
+  TREK_ON_DEVICE static Turned at(const Move& move, uint32_t number) {
+    const auto along = static_cast<uint32_t>((move.size + move.count - 1) / move.count);
+    const auto down = static_cast<uint32_t>((move.inner + move.outer - 1) / move.outer);
+    const int64_t matrix = number / along / down;
+    const int64_t line = number / along % down * move.outer;
+    const int64_t element = number % along * move.count;
+    const auto of_box = [](int64_t whole, int64_t left) {
+      return static_cast<uint32_t>(whole < left ? whole : left);
+    };
+    return {of_box(move.outer, move.inner - line), of_box(move.count, move.size - element),
+            (matrix * move.size + element) * move.inner + line,
+            (matrix * move.inner + line) * move.size + element};
+  }
+};
+
+#ifdef __CUDA__
 
 inline constexpr uint32_t kPatchesAtOnce = 4;  // of a thread
 inline constexpr uint32_t kOfPiece = 4;        // elements
@@ -56,21 +80,26 @@ struct Patches {
   }
 };
 
+#endif  // __CUDA__
+
 }  // namespace turn_detail
 
-// The elements [first, first + count) of the result: lines of Move::size elements, which are those of one matrix. The
-// operand's lines have Move::inner.
-TREK_UNIT void turn_matrices(const Task& task, int64_t first, int64_t count) {
+TREK_UNIT void turn_matrices(const Task& task, int64_t number) {
   using namespace turn_detail;  // NOLINT(google-build-using-namespace)
-  const Node& node = task.node();
-  const int64_t size = node.move.size;
-  const int64_t across = node.move.inner;
-  const int64_t line = first / size;
-  const int64_t matrix = line / across;
-  const std::byte* from =
-      task.memory(node.operand(0)) + 4 * (matrix * across * size + line - matrix * across);
-  std::byte* to = task.memory(node.result(0)) + 4 * first;
-  const Patches patches(static_cast<uint32_t>(count / size), static_cast<uint32_t>(size));
+  const Move& move = task.node().move;
+  const int64_t size = move.size;
+  const int64_t across = move.inner;
+  const Turned box = Turned::at(move, static_cast<uint32_t>(number));
+  const std::byte* from = task.memory(task.node().operand(0)) + 4 * box.from;
+  std::byte* to = task.memory(task.node().result(0)) + 4 * box.to;
+#ifndef __CUDA__
+  for (uint32_t i = task.thread(); i < box.lines * box.elements; i += task.threads()) {
+    const int64_t line = i / box.elements;
+    const int64_t element = i % box.elements;
+    __builtin_memcpy(to + 4 * (line * size + element), from + 4 * (element * across + line), 4);
+  }
+#else
+  const Patches patches(box.lines, box.elements);
   const uint32_t lane = task.thread() % 32;
   const uint32_t warps = task.threads() / 32;
   TREK_ROLLED
@@ -97,8 +126,7 @@ TREK_UNIT void turn_matrices(const Task& task, int64_t first, int64_t count) {
                      : "memory");
     }
   }
+#endif
 }
 
 }  // namespace trek::device
-
-#endif  // __CUDA__

@@ -115,27 +115,66 @@ bool swaps_last_axes(const Plan& plan, const Node& node, int rank) {
 
 }  // namespace
 
-int64_t lines_turned(const Plan& plan, const Node& node) {
-  constexpr int64_t kLeastLines = 8;  // of which what is read is whole sectors of memory
+TurnedBoxes turned_boxes(const Plan& plan, const Node& node) {
+  constexpr int64_t kPieces = 8;  // lines: of which what is read is whole sectors of memory
   constexpr int64_t kLeastElements = int64_t{64} * 1024;
+  constexpr int64_t kTask =
+      3000;  // what a task costs, in elements that a processor moves meanwhile
+  // What an element costs where so many of the operand's lie side by side, more than in runs of 128 bytes.
+  const auto element = [](int64_t lines) { return lines == 8 ? 1.6 : lines == 16 ? 1.2 : 1.0; };
   const Device& device = plan.device;
-  if (node.opcode != isa::Opcode::Permute || device.packs_panels) return 0;
+  if (node.opcode != isa::Opcode::Permute || device.packs_panels) return {};
   const isa::Type& type = plan.view(node.results[0]).type;
   const int rank = type.shape.rank();
   if (isa::byte_size(type.dtype) != 4 || rank < 2 || type.elements() < kLeastElements ||
       type.elements() > UINT32_MAX || !swaps_last_axes(plan, node, rank))
-    return 0;
-  const int64_t of_matrix = type.shape[rank - 2];
-  if (of_matrix % kLeastLines != 0 || type.shape[rank - 1] % line_elements(type.dtype) != 0)
-    return 0;
-  // As many as leave every processor a task, and no more tasks than there may be.
-  const int64_t all = type.elements() / type.shape[rank - 1];
+    return {};
+  if (type.shape[rank - 2] % kPieces != 0 || type.shape[rank - 1] % line_elements(type.dtype) != 0)
+    return {};
   const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
-  int64_t lines = kLeastLines;
-  while (of_matrix % (2 * lines) == 0 &&
-         (all / (2 * lines) >= device.processors || all / lines > most))
-    lines *= 2;
-  return lines;
+  TurnedBoxes best;
+  double least = 0;
+  for (const int64_t lines : {8, 16, 32, 64, 128})
+    for (const int64_t columns : {32, 64, 128, 256, 512, 1024, 2048}) {
+      const TurnedBoxes boxes{lines, columns};
+      const int64_t count = count_of(type.shape, boxes);
+      const int64_t turns = (count + device.processors - 1) / device.processors;
+      const double taken = static_cast<double>(turns) *
+                           (static_cast<double>(lines * columns) * element(lines) + kTask);
+      if (count > most || (best.lines != 0 && taken >= least)) continue;
+      best = boxes;
+      least = taken;
+    }
+  return best;
+}
+
+namespace {
+
+int64_t boxes_along(int64_t size, int64_t box) { return (size + box - 1) / box; }
+
+}  // namespace
+
+int64_t count_of(const Shape& shape, TurnedBoxes boxes) {
+  const int64_t lines = shape[shape.rank() - 2];
+  const int64_t size = shape[shape.rank() - 1];
+  if (shape.elements() == 0) return 0;
+  return shape.elements() / (lines * size) * boxes_along(lines, boxes.lines) *
+         boxes_along(size, boxes.columns);
+}
+
+Box turned_box(const Shape& shape, TurnedBoxes boxes, int64_t number) {
+  const int64_t lines = shape[shape.rank() - 2];
+  const int64_t size = shape[shape.rank() - 1];
+  const int64_t along = boxes_along(size, boxes.columns);
+  const int64_t down = boxes_along(lines, boxes.lines);
+  const int64_t line = number / along % down * boxes.lines;
+  const int64_t column = number % along * boxes.columns;
+  Box box;
+  box.begin = (number / along / down * lines + line) * size + column;
+  box.row_bytes = std::min(boxes.columns, size - column);
+  box.rows = std::min(boxes.lines, lines - line);
+  box.stride = size;
+  return box;
 }
 
 MatrixShape matrix_shape(const Shape& a, const Shape& b, const Shape& out, bool ta, bool tb) {

@@ -67,9 +67,18 @@ inline int64_t line_elements(isa::DType type) { return 16 / isa::byte_size(type)
 // Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of line_elements(), and nothing else.
 bool pads_lines(const Plan& plan, const Node& node);
 
-// Lines of a task of a `permute` that turns matrices of elements of four bytes around, whole lines of one matrix; 0: it does
-// not, or it is a small one, and is cut as other moves are.
-int64_t lines_turned(const Plan& plan, const Node& node);
+// How a `permute` that turns matrices of elements of four bytes around is cut: boxes of so many lines and elements of
+// each, in the result. No lines: it does not, or it is a small one, and is cut as other moves are.
+struct TurnedBoxes {
+  int64_t lines = 0;
+  int64_t columns = 0;
+  bool operator==(const TurnedBoxes&) const = default;
+};
+TurnedBoxes turned_boxes(const Plan& plan, const Node& node);
+// Tiling::boxes: how many there are of a result of this shape, and where one lies in it, as a box in elements from its
+// start.
+int64_t count_of(const isa::Shape& shape, TurnedBoxes boxes);
+Box turned_box(const isa::Shape& shape, TurnedBoxes boxes, int64_t number);
 
 // A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k
 // [first_k, first_k + k) of the whole_k that its operands have; beyond these an operand may have longer lines,

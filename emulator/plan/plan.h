@@ -67,7 +67,8 @@ enum class Tiling : uint8_t {
   // row-major order (see Lines); of a loss, rows: its result 0 is then by row, whatever it says.
   lines,
   matrix,  // tiles of rows × columns, batch by batch: see Task
-  whole,   // one task
+  boxes,  // of matrices that are turned around, in the result, matrix by matrix (turned_box()): see Task
+  whole,  // one task
 };
 
 enum class BufferKind : uint8_t { tensor, param, tensor_register, scalar_register };
@@ -262,7 +263,7 @@ struct Counter {
   uint32_t producers = 0;  // tasks that raise it, once each in a trip
 };
 
-// One tile. Of a matrix node, tiles are numbered first by batch, then by row, then by column, and
+// One tile. Of matrix and boxes, tiles are numbered first by batch, then by row, then by column, and
 // [first, first + count) is the tile's number and 1.
 struct Task {
   int64_t first = 0;

@@ -132,10 +132,7 @@ void Tiler::elements(Node& node) {
   const Type type = in_place ? node.operand_types[0] : plan_.views[node.results[0]].type;
   const isa::OpInfo& op = isa::info(node.opcode);
   const int64_t of_batch = piece(node, type.elements());
-  const int64_t turned = lines_turned(plan_, node);
-  const int64_t size = turned != 0     ? turned * type.shape[type.shape.rank() - 1]
-                       : of_batch != 0 ? of_batch
-                                       : chunk(type.elements());
+  const int64_t size = of_batch != 0 ? of_batch : chunk(type.elements());
   // Reads element i for its element i: everything but the moves, and a reshape.
   const bool moves = node.unit == Unit::move && node.opcode != Opcode::Reshape;
   // An instruction that may trap looks at its operands even where it gives nothing.
@@ -155,6 +152,19 @@ void Tiler::elements(Node& node) {
     read_scalars(node);
     read_programs(node, part, type, part);
     for (uint32_t result : node.results) add({Operand::Kind::view, result}, part, true, false);
+  }
+}
+
+// Boxes of matrices that are turned around.
+void Tiler::boxes(Node& node, TurnedBoxes boxes) {
+  node.tiling = Tiling::boxes;
+  const isa::Shape& shape = plan_.views[node.results[0]].type.shape;
+  for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
+    const Box part = turned_box(shape, boxes, number);
+    start(node, number, 1);
+    const Window read = moved_window(plan_, node, 0, window_of(shape, part));
+    add(node.operands[0], box_of(node.operand_types[0].shape, read), false, false);
+    add({Operand::Kind::view, node.results[0]}, part, true, false);
   }
 }
 
@@ -208,8 +218,13 @@ void Tiler::run() {
     node.first_task = static_cast<uint32_t>(plan_.tasks.size());
     switch (node.tiling) {
       case Tiling::elements:
-        node.opcode == Opcode::Update ? update(node) : elements(node);
+        if (const TurnedBoxes turned = turned_boxes(plan_, node); turned.lines != 0)
+          boxes(node, turned);
+        else
+          node.opcode == Opcode::Update ? update(node) : elements(node);
         break;
+      case Tiling::boxes:
+        break;  // boxes() says so, of elements
       case Tiling::lines:
         if (node.unit == Unit::move)
           scatter(node);

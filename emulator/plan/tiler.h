@@ -13,6 +13,7 @@ class Tiler {
 
  private:
   void elements(Node& node);
+  void boxes(Node& node, TurnedBoxes boxes);
   void lines(Node& node);
   void scattered_lines(Node& node, const Lines& lines, int64_t size);
   void rows(Node& node);

@@ -536,19 +536,25 @@ TEST_CASE("operands of tf32 whose k are not neighbours are turned around where t
   }
 }
 
-TEST_CASE("a permute that turns large matrices around has tasks of whole lines of one matrix") {
-  Device device = *find_device("h200");
+TEST_CASE("a permute that turns large matrices around has boxes of theirs, each element in one") {
+  const Device device = *find_device("h200");
   struct Turned {
     const char* from;
     const char* to;
     const char* axes;
-    int64_t lines;
+    TurnedBoxes boxes;
   };
   for (const Turned& turned :
-       {Turned{"[3072,768]", "[768,3072]", "1,0", 8}, Turned{"[768,3072]", "[3072,768]", "1,0", 16},
-        Turned{"[3,264,1040]", "[3,1040,264]", "0,2,1", 16},
-        Turned{"[3,264,1040]", "[1040,264,3]", "2,1,0", 0},
-        Turned{"[768,3074]", "[3074,768]", "1,0", 0}, Turned{"[64,128]", "[128,64]", "1,0", 0}}) {
+       {Turned{"[64,1024]", "[1024,64]", "1,0", {16, 32}},
+        Turned{"[1024,64]", "[64,1024]", "1,0", {16, 32}},
+        Turned{"[3072,768]", "[768,3072]", "1,0", {32, 256}},
+        Turned{"[768,3072]", "[3072,768]", "1,0", {32, 256}},
+        Turned{"[768,16384]", "[16384,768]", "1,0", {128, 256}},
+        Turned{"[16384,768]", "[768,16384]", "1,0", {32, 1024}},
+        Turned{"[16384,3072]", "[3072,16384]", "1,0", {64, 2048}},
+        Turned{"[3,264,1040]", "[3,1040,264]", "0,2,1", {64, 64}},
+        Turned{"[3,264,1040]", "[1040,264,3]", "2,1,0", {}},
+        Turned{"[768,3074]", "[3074,768]", "1,0", {}}, Turned{"[64,128]", "[128,64]", "1,0", {}}}) {
     const isa::Module module =
         assembled(fmt::format(".state @a f32{} = 1\n.state @x f32{} = 0\n.func main() {{\n@x = "
                               "permute @a, axes=[{}]\n}}\n",
@@ -556,12 +562,22 @@ TEST_CASE("a permute that turns large matrices around has tasks of whole lines o
     const Plan plan = linked(module, device, true);
     INFO(turned.from << turned.to);
     CHECK(errors_of(plan) == "");
-    const uint32_t permute = node_of(plan, isa::Opcode::Permute);
-    REQUIRE(lines_turned(plan, plan.nodes[permute]) == turned.lines);
-    if (turned.lines == 0) continue;
-    const isa::Shape& shape = plan.views[plan.nodes[permute].results[0]].type.shape;
-    for (const Task& task : plan.tasks)
-      if (task.node == permute) CHECK(task.count == turned.lines * shape[shape.rank() - 1]);
+    const Node& permute = plan.nodes[node_of(plan, isa::Opcode::Permute)];
+    const TurnedBoxes boxes = turned_boxes(plan, permute);
+    INFO(boxes.lines << " " << boxes.columns);
+    CHECK(boxes == turned.boxes);
+    CHECK((permute.tiling == Tiling::boxes) == (boxes.lines != 0));
+    if (boxes.lines == 0) continue;
+    const isa::Shape& shape = plan.view(permute.results[0]).type.shape;
+    REQUIRE(permute.tasks == count_of(shape, boxes));
+    std::vector<uint8_t> given(static_cast<size_t>(shape.elements()), 0);
+    for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
+      const Box box = turned_box(shape, boxes, number);
+      for (int64_t row = 0; row < box.rows; ++row)
+        for (int64_t i = 0; i < box.row_bytes; ++i)
+          ++given[static_cast<size_t>(box.begin + row * box.stride + i)];
+    }
+    CHECK(std::ranges::all_of(given, [](uint8_t times) { return times == 1; }));
   }
 }
 
