@@ -117,7 +117,7 @@ bool swaps_last_axes(const Plan& plan, const Node& node, int rank) {
 
 TurnedBoxes turned_boxes(const Plan& plan, const Node& node) {
   constexpr int64_t kPieces = 8;  // lines: of which what is read is whole sectors of memory
-  constexpr int64_t kLeastElements = int64_t{64} * 1024;
+  constexpr int64_t kLeastElements = int64_t{256} * 1024;  // of fewer a quick move is sooner over
   constexpr int64_t kTask =
       3000;  // what a task costs, in elements that a processor moves meanwhile
   // What an element costs where so many of the operand's lie side by side, more than in runs of 128 bytes.
