@@ -185,7 +185,8 @@ struct Program {
   uint8_t slow;  // narrow: a step is not is_simple()
   uint8_t
       summed;  // narrow: so many first loads, all f32 and of the node's own elements, are added by the first steps
-  uint8_t unused[2];
+  uint8_t direct;  // narrow: one simple step of one or two loads, such as those, and of constants
+  uint8_t unused;
 };
 // A value that a narrow program has in a slot before its first step.
 struct Load {

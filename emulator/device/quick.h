@@ -129,6 +129,70 @@ TREK_UNIT Four sum_in_line(const Node& node, const Program& program, const std::
   return {{sum.e[0], sum.e[1], sum.e[2], sum.e[3]}};
 }
 
+// What a step of a direct program has for an input.
+struct DirectInput {
+  enum From : uint32_t { first_load, second_load, constant };
+  uint32_t from;
+  uint32_t bits;  // of a constant
+};
+TREK_UNIT DirectInput direct_input(const Surroundings& around, const Load* loads, Source source) {
+  if (source.kind == Source::none) return {DirectInput::first_load, 0};
+  if (source.kind == Source::slot)
+    return {source.index == loads[0].slot ? DirectInput::first_load : DirectInput::second_load, 0};
+  return {DirectInput::constant,
+          static_cast<uint32_t>(row_of(around.scalars + source.index).value)};
+}
+
+// each_element() of a direct program: everything but its loads, its step and its stores is done before the first turn, and
+// nothing goes through shared memory.
+template <class Turns, class Give>
+TREK_UNIT void each_directly(const Task& task, const Node& node, const Program& program,
+                             int64_t first, int64_t count, std::byte* arena, Turns turns,
+                             Give give) {
+  const Surroundings around = surroundings(node, arena);
+  const Load* loads = node.load(program.first_load);
+  const Step step = row_of(node.step(program.first_step));
+  const auto at_load = [&](uint32_t l) {
+    return arena + around.operands[loads[l].operand].offset + 4 * first;
+  };
+  const std::byte* left = at_load(0);
+  const std::byte* right = program.loads == 2 ? at_load(1) : left;
+  const DirectInput x = direct_input(around, loads, step.inputs[0]);
+  const DirectInput y = direct_input(around, loads, step.inputs[1]);
+  const DirectInput z = direct_input(around, loads, step.inputs[2]);
+  const auto end = static_cast<uint32_t>(count);
+  const auto make = [&](uint32_t at, bool four) TREK_TILE_LAMBDA {
+    const auto of = [&](const std::byte* from) TREK_TILE_LAMBDA {
+      if (four) return program_detail::load_in_line(from + 4 * at, DType::f32);
+      const uint32_t one = program_detail::load_one(from + 4 * at, DType::f32);
+      return Four{{one, one, one, one}};
+    };
+    const Four a = of(left);
+    const Four b = program.loads == 2 ? of(right) : a;
+    const auto input = [&](DirectInput which) TREK_TILE_LAMBDA {
+      Four value = a;
+      for (uint32_t e = 0; e < 4; ++e)
+        value.e[e] = which.from == DirectInput::first_load    ? a.e[e]
+                     : which.from == DirectInput::second_load ? b.e[e]
+                                                              : which.bits;
+      return value;
+    };
+    give(first + at,
+         program_detail::apply_simple(static_cast<Opcode>(step.opcode),
+                                      static_cast<DType>(step.from), static_cast<DType>(step.to),
+                                      input(x), input(y), input(z)),
+         four);
+  };
+  for (uint32_t turn = 0; turns(turn); ++turn) {
+    TREK_ROLLED
+    for (uint32_t p = 4 * task.thread(); p < end; p += 4 * task.threads()) {
+      const bool four = p + 4 <= end;
+      TREK_ROLLED
+      for (uint32_t q = p; q < (four ? p + 1 : end); ++q) make(q, four);
+    }
+  }
+}
+
 // Calls give(element, values, four) for the elements [first, first + count) of the node's index space with what a program
 // makes of them: of four elements from `element` on, or of one that is there four times. Where steps are called, or
 // operands do not lie in line, a thread takes one element after the other.
@@ -200,10 +264,14 @@ TREK_UNIT void run_quick(const Block& block, const Node& node, int64_t first, in
   const Operand to = node.result(0);
   const auto type = static_cast<DType>(to.dtype);
   std::byte* result = arena + to.offset;
-  each_element<kCalls>(Task(block), node, node.deliver[0], first, count, arena, turns,
-                       [&](int64_t element, const Four& values, bool four) {
-                         store(result + element * size_of(type), type, values, four);
-                       });
+  const auto give = [&](int64_t element, const Four& values, bool four) {
+    store(result + element * size_of(type), type, values, four);
+  };
+  const Program& program = node.deliver[0];
+  if constexpr (!kCalls)
+    if (program.direct != 0 && program.flat != 0 && (first & 3) == 0)
+      return each_directly(Task(block), node, program, first, count, arena, turns, give);
+  each_element<kCalls>(Task(block), node, program, first, count, arena, turns, give);
 }
 
 }  // namespace trek::device

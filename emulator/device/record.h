@@ -118,6 +118,7 @@ class Record {
   int slots_of(const Draft& draft, bool narrow, std::vector<int>* of_steps,
                std::map<uint32_t, int>* of_loads) const;
   uint8_t summed(const Draft& draft) const;
+  bool is_direct(const Draft& draft) const;
   Program program(const Draft& draft, bool narrow, uint32_t most_slots);
   uint32_t add(const Scalar& scalar);
   bool is_magic(Map map) const;

@@ -233,6 +233,23 @@ uint8_t Record::summed(const Draft& draft) const {
   return static_cast<uint8_t>(parts);
 }
 
+// Program::direct
+bool Record::is_direct(const Draft& draft) const {
+  if (draft.steps.size() != 1 || draft.result.kind != Input::Kind::step) return false;
+  const Draft::Step& step = draft.steps[0];
+  if (!is_simple(step.opcode, step.from, step.to)) return false;
+  size_t loads = 0;
+  for (Input input : step.inputs) {
+    const bool is_load = input.kind == Input::Kind::operand && lies_in_order(input.index) &&
+                         operand_type(input.index) == DType::f32;
+    const bool is_constant =
+        input.kind == Input::Kind::scalar && scalars_[input.index].kind == Scalar::constant;
+    loads += is_load ? 1 : 0;
+    if (!is_load && !is_constant && input.kind != Input::Kind::none) return false;
+  }
+  return loads == 1 || loads == 2;
+}
+
 namespace {
 
 // A step of a program but for its numbers: `source` says where an input is found, `slot` where the value goes.
@@ -284,6 +301,7 @@ Program Record::program(const Draft& draft, bool narrow, uint32_t most_slots) {
   to.dtype = static_cast<uint8_t>(draft.dtype);
   to.result = source(draft.result);
   to.summed = narrow ? summed(draft) : 0;
+  to.direct = narrow && is_direct(draft) ? 1 : 0;
   for (const auto& [operand, slot] : loads)
     loads_.push_back({static_cast<uint8_t>(operand), static_cast<uint8_t>(slot), {0, 0}});
   for (size_t s = 0; s < draft.steps.size(); ++s) {
