@@ -81,8 +81,8 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
       task.sync();
     }
     const uint32_t group = opaque(task.thread()) / 128;
-    const uint64_t a = operand_at<kAByLine>(left + group * kGroupBytes, 64 * kRowBytes);
-    const uint64_t b = operand_at<kBByLine>(left + Ring90::kLeft, 64 * kRowBytes);
+    const uint32_t a = operand_at<kAByLine>(left + group * kGroupBytes, 64 * kRowBytes);
+    const uint32_t b = operand_at<kBByLine>(left + Ring90::kLeft, 64 * kRowBytes);
     fence_products();
 #pragma unroll
     for (uint32_t j = 0; j < kRowBytes / kProductBytes; ++j)
@@ -96,16 +96,22 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
   take_products(sum);
 }
 
+// Parts of 32 columns are for operands by line alone: of lines that are neighbours the engine brings 64 at a time. The left
+// one may lie by k, but not of f32 (plan/product.cpp).
 template <uint32_t kColumns>
 TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
   const Node& node = task.node();
   const bool a_by_line = node.matrix.a_k == 1;
-  const bool b_by_line = node.matrix.b_k == 1;
+  const bool b_by_line = kColumns == 32 || node.matrix.b_k == 1;
   const auto by_lines = [&]<Factors kFactors>() TREK_TILE_LAMBDA {
-    if (a_by_line && b_by_line)
+    if constexpr (kColumns == 32 && kFactors == Factors::tf32)
+      multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_line>(task, step, sum);
+    else if (a_by_line && b_by_line)
       multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_line>(task, step, sum);
     else if constexpr (kFactors == Factors::tf32)
       multiply_part_90a<kColumns, kFactors, Lies::either, Lies::either>(task, step, sum);
+    else if constexpr (kColumns == 32)
+      multiply_part_90a<kColumns, kFactors, Lies::by_k, Lies::by_line>(task, step, sum);
     else if (a_by_line)
       multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_k>(task, step, sum);
     else if (b_by_line)
@@ -165,8 +171,10 @@ TREK_TILE void multiply_tile_tensor_90a(const Task& task) {
       return tensor::multiply_parts_90a<192>(task);
     case 128:
       return tensor::multiply_parts_90a<128>(task);
-    default:
+    case 64:
       return tensor::multiply_parts_90a<64>(task);
+    default:
+      return tensor::multiply_parts_90a<32>(task);
   }
 }
 

@@ -184,13 +184,14 @@ TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uin
 }
 
 // Where an operand of a warpgroup's product lies: rows of k (kByLine), eight of which are an atom of 1024 bytes; or,
-// of 16 bits, rows of 64 lines, of which eight k are an atom, with `columns_apart` bytes to the next 64 lines.
+// of 16 bits, rows of 64 lines, of which eight k are an atom, with `columns_apart` bytes to the next 64 lines. This is the
+// lower half of a descriptor; the upper one, 1024 bytes from atom to atom and how they are swizzled, is kOperandUpper.
 template <bool kByLine>
-TREK_TILE uint64_t operand_at(uint32_t address, uint32_t columns_apart) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  const uint64_t leading = kByLine ? 1 : columns_apart >> 4;
-  return (address & 0x3FFFF) >> 4 | leading << 16 | uint64_t{1024 >> 4} << 32 | kSwizzle128;
+TREK_TILE uint32_t operand_at(uint32_t address, uint32_t columns_apart) {
+  const uint32_t leading = kByLine ? 1 : columns_apart >> 4;
+  return (address & 0x3FFFF) >> 4 | leading << 16;
 }
+inline constexpr uint32_t kOperandUpper = 1u << 30 | 1024 >> 4;
 // From what one product takes of an operand's k to the next, in the units of its descriptor.
 template <bool kByLine>
 inline constexpr uint32_t kNextDepth = (kByLine ? kProductBytes : 16 * kRowBytes) >> 4;
@@ -207,10 +208,12 @@ TREK_TILE void wait_for_products() {
 #define TREK_NAMED_16(i) \
   TREK_NAMED_4(i), TREK_NAMED_4((i) + 4), TREK_NAMED_4((i) + 8), TREK_NAMED_4((i) + 12)
 #define TREK_NAMED_32(i) TREK_NAMED_16(i), TREK_NAMED_16((i) + 16)
+#define TREK_ALL_16 TREK_NAMED_16(0)
 #define TREK_ALL_32 TREK_NAMED_32(0)
 #define TREK_ALL_64 TREK_ALL_32, TREK_NAMED_32(32)
 #define TREK_ALL_96 TREK_ALL_64, TREK_NAMED_32(64)
 #define TREK_ALL_128 TREK_ALL_96, TREK_NAMED_32(96)
+#define TREK_LIST_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define TREK_LIST_32                                                                               \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
   "%26,%27,%28,%29,%30,%31"
@@ -228,19 +231,21 @@ TREK_TILE void wait_for_products() {
   "115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define TREK_PRODUCT(COUNT, COLUMNS, TYPE)                                                        \
   asm volatile(                                                                                   \
-      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                                \
+      "{ .reg .pred p; .reg .b64 x, y; setp.ne.b32 p, %[sum], 0; "                                \
+      "mov.b64 x, {%[a], %[upper]}; mov.b64 y, {%[b], %[upper]}; "                                \
       "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16.f32." TYPE "." TYPE " {" TREK_LIST_##COUNT \
-      "}, %[a], %[b], p, 1, 1, %[ta], %[tb]; }"                                                   \
+      "}, x, y, p, 1, 1, %[ta], %[tb]; }"                                                         \
       : TREK_ALL_##COUNT                                                                          \
-      : [a] "l"(a), [b] "l"(b), [sum] "r"(sum), [ta] "n"(kAByLine ? 0 : 1),                       \
-        [tb] "n"(kBByLine ? 0 : 1))
+      : [a] "r"(a), [b] "r"(b), [sum] "r"(sum), [upper] "n"(kOperandUpper),                       \
+        [ta] "n"(kAByLine ? 0 : 1), [tb] "n"(kBByLine ? 0 : 1))
 #define TREK_PRODUCT_TF32(COUNT, COLUMNS)                                                \
   asm volatile(                                                                          \
-      "{ .reg .pred p; setp.ne.b32 p, %[sum], 0; "                                       \
+      "{ .reg .pred p; .reg .b64 x, y; setp.ne.b32 p, %[sum], 0; "                       \
+      "mov.b64 x, {%[a], %[upper]}; mov.b64 y, {%[b], %[upper]}; "                       \
       "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k8.f32.tf32.tf32 {" TREK_LIST_##COUNT \
-      "}, %[a], %[b], p, 1, 1; }"                                                        \
+      "}, x, y, p, 1, 1; }"                                                              \
       : TREK_ALL_##COUNT                                                                 \
-      : [a] "l"(a), [b] "l"(b), [sum] "r"(sum))
+      : [a] "r"(a), [b] "r"(b), [sum] "r"(sum), [upper] "n"(kOperandUpper))
 #define TREK_PRODUCT_OF(COUNT, COLUMNS)           \
   do {                                            \
     if constexpr (kFactors == Factors::tf32)      \
@@ -255,7 +260,7 @@ TREK_TILE void wait_for_products() {
 // of k. Warp w has the rows from 16 w on; of every eight columns its lanes have what multiply() says. Of tf32 both
 // operands lie by line.
 template <Factors kFactors, bool kAByLine, bool kBByLine, uint32_t kCount>
-TREK_TILE void multiply_group(float (&d)[kCount], uint64_t a, uint64_t b, uint32_t sum) {
+TREK_TILE void multiply_group(float (&d)[kCount], uint32_t a, uint32_t b, uint32_t sum) {
   static_assert(kFactors != Factors::tf32 || (kAByLine && kBByLine));
   if constexpr (kCount == 128)
     TREK_PRODUCT_OF(128, "256");
@@ -263,17 +268,21 @@ TREK_TILE void multiply_group(float (&d)[kCount], uint64_t a, uint64_t b, uint32
     TREK_PRODUCT_OF(96, "192");
   else if constexpr (kCount == 64)
     TREK_PRODUCT_OF(64, "128");
-  else
+  else if constexpr (kCount == 32)
     TREK_PRODUCT_OF(32, "64");
+  else
+    TREK_PRODUCT_OF(16, "32");
 }
 
 #undef TREK_PRODUCT_OF
 #undef TREK_PRODUCT_TF32
 #undef TREK_PRODUCT
+#undef TREK_LIST_16
 #undef TREK_LIST_32
 #undef TREK_LIST_64
 #undef TREK_LIST_96
 #undef TREK_LIST_128
+#undef TREK_ALL_16
 #undef TREK_ALL_32
 #undef TREK_ALL_64
 #undef TREK_ALL_96
@@ -282,10 +291,10 @@ TREK_TILE void multiply_group(float (&d)[kCount], uint64_t a, uint64_t b, uint32
 // Waits, and names the accumulators, so that no use of them moves before the wait.
 template <uint32_t kCount>
 TREK_TILE void take_products(float (&d)[kCount]) {
-  static_assert(kCount % 32 == 0);
+  static_assert(kCount % 16 == 0);
   wait_for_products<0>();
 #pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 32) asm volatile("" : TREK_NAMED_32(i)::"memory");
+  for (uint32_t i = 0; i < kCount; i += 16) asm volatile("" : TREK_NAMED_16(i)::"memory");
 }
 #undef TREK_NAMED_4
 #undef TREK_NAMED_16

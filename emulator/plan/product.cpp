@@ -260,9 +260,9 @@ double estimate_panels(const ProductWork& work, const MatrixTiles& tiles) {
 
 // ---- by tensor cores -----------------------------------------------------------------------------
 
-// A product by tensor cores is worked on in parts of 128 rows by 64, 128, 192 or 256 columns. A task has as
-// many parts as leave every processor about as much to do as single parts would: fewer tasks cost less, and
-// the copies of a task run on from part to part.
+// A product by tensor cores is worked on in parts of 128 rows by 32, 64, 128, 192 or 256 columns, 32 only where the right
+// operand's k are neighbours, and of f32 the left one's, too. A task has as many parts as leave every processor about as
+// much to do as single parts would: fewer tasks cost less, and the copies of a task run on from part to part.
 //
 // What a processor with 2048 multipliers for 16 bits, or half as many for f32, takes: for each width of a part a step
 // of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines, the results of a
@@ -274,8 +274,8 @@ struct Width {
   double by_line;
   double by_k;
 };
-constexpr std::array<Width, 4> kWidths = {
-    Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}};
+constexpr std::array<Width, 5> kWidths = {
+    Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}, {32, 400, 700}};
 constexpr double kTurnLine = 2;  // cycles, of f32
 // What it takes to copy a step, and each line of an operand for it; that is more where lines of memory do not begin at
 // multiples of 128 bytes, because a copy's rows are then on two of the cache's lines (1032x744x11440 in parts of 64
@@ -304,7 +304,9 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
   const MatrixShape& shape = work.shape;
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
+  const bool is_f32 = work.element == isa::DType::f32;
   for (const Width& width : kWidths) {
+    if (width.columns == 32 && (!shape.tb || (is_f32 && shape.ta))) continue;
     const int64_t parts_down = parts_of(shape.m, kPartRows);
     const int64_t parts_across = parts_of(shape.n, width.columns);
     const int64_t parts = parts_down * parts_across * shape.batches;
@@ -353,7 +355,8 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
     const int64_t bytes = parts_of(line * isa::byte_size(work.element), 16) * 16;
     return bytes % kStepBytes == 0 ? kCopyLine : kCopyAcross;
   };
-  const double copies = kCopyStep + static_cast<double>(kPartRows) * copy_of(a_line) +
+  const int64_t rows = work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m);
+  const double copies = kCopyStep + static_cast<double>(rows) * copy_of(a_line) +
                         static_cast<double>(tiles.part_columns) * copy_of(b_line);
   const double step = std::max(product, copies);
   const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
