@@ -124,6 +124,21 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
 }
 
 #ifdef TREK_SM90A
+#ifndef TREK_SPECIALISED
+// A call of each function that multiplies what another warp has brought, for ptxas to see (emulator/resident/resident.cu).
+TREK_TILE void call_f32_products(const Block& block) {
+  const Task task(block);
+  const auto by_lines = [&]<bool kLeft, bool kRight>() TREK_TILE_LAMBDA {
+    matrix_f32::large_90a::multiply<kLeft, kRight>(task, 2, 0);
+    matrix_f32::turns_90a::multiply<kLeft, kRight>(task, 0);
+  };
+  by_lines.operator()<false, false>();
+  by_lines.operator()<false, true>();
+  by_lines.operator()<true, false>();
+  by_lines.operator()<true, true>();
+}
+#endif
+
 // The same of parts whose operands another warp has brought (tensor::bring_tile()).
 TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)

@@ -483,6 +483,11 @@ TREK_RESIDENT_CALL void perform_move() {
 #endif
 
 TREK_RESIDENT void compute() {
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
+  // Never so: units have memory. ptxas lays out registers of the f32 products' loops by banks only where each of these
+  // functions has a second call (emulator/device/README.md).
+  if (pipeline().launch.scratch_bytes == 0) device::call_f32_products(block_of_units(pipeline()));
+#endif
   for (;;) {
     Shared& shared = pipeline();
     const Place place;
