@@ -125,17 +125,18 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
 
 #ifdef TREK_SM90A
 #ifndef TREK_SPECIALISED
-// A call of each function that multiplies what another warp has brought, for ptxas to see (emulator/resident/resident.cu).
+// A call of each function that multiplies what another warp has brought, for ptxas to see (emulator/resident/resident.cu):
+// first of those that want the most registers.
 TREK_TILE void call_f32_products(const Block& block) {
   const Task task(block);
-  const auto by_lines = [&]<bool kLeft, bool kRight>() TREK_TILE_LAMBDA {
-    matrix_f32::large_90a::multiply<kLeft, kRight>(task, 2, 0);
-    matrix_f32::turns_90a::multiply<kLeft, kRight>(task, 0);
-  };
-  by_lines.operator()<false, false>();
-  by_lines.operator()<false, true>();
-  by_lines.operator()<true, false>();
-  by_lines.operator()<true, true>();
+  matrix_f32::large_90a::multiply<true, true>(task, 2, 0);
+  matrix_f32::large_90a::multiply<false, false>(task, 2, 0);
+  matrix_f32::large_90a::multiply<false, true>(task, 2, 0);
+  matrix_f32::large_90a::multiply<true, false>(task, 2, 0);
+  matrix_f32::turns_90a::multiply<true, true>(task, 0);
+  matrix_f32::turns_90a::multiply<false, false>(task, 0);
+  matrix_f32::turns_90a::multiply<false, true>(task, 0);
+  matrix_f32::turns_90a::multiply<true, false>(task, 0);
 }
 #endif
 

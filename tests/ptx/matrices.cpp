@@ -264,7 +264,7 @@ void add_matrices(Handlers& h) {
   h["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"] = multiply<Factors::f16>;
   h["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"] = multiply<Factors::bf16>;
   h["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] = multiply<Factors::tf32>;
-  for (const char* columns : {"64", "128", "192", "256"}) {
+  for (const char* columns : {"32", "64", "128", "192", "256"}) {
     const std::string name = std::string("wgmma.mma_async.sync.aligned.m64n") + columns;
     h[name + "k16.f32.f16.f16"] = multiply_group<Factors::f16>;
     h[name + "k16.f32.bf16.bf16"] = multiply_group<Factors::bf16>;
