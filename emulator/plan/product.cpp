@@ -213,17 +213,19 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
   constexpr double kTask = 2500;
   constexpr double kPart = 2000;
   constexpr double kPatches = 64 * 64;  // multiplications of a lane in a job of 32 x 64 outputs
+  constexpr double kByLine = 0.08;      // cycles more of each for an operand that lies by line
+  const double by_line = ((work.shape.ta ? 0 : 1) + (work.shape.tb ? 1 : 0)) * kByLine;
   const auto blocks = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
-    return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * 1.45) + kTask;
+    return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * (1.33 + by_line)) + kTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;
     const auto parts =
         static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
     const auto warps = static_cast<double>(rows / 32);
-    return parts * (jobs_of(blocks * warps, kPatches * 1.5) + kPart) + kTask - kPart;
+    return parts * (jobs_of(blocks * warps, kPatches * (1.38 + by_line)) + kPart) + kTask - kPart;
   }
   return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * 2.8) + kTask;
 }

@@ -68,14 +68,15 @@ MatrixTiles choose(const Device& device, const ProductWork& work);
 // Whether a product by tensor cores is done sooner on copies of those operands whose lines a copy engine cannot
 // bring than on the operands as they are.
 bool gains_by_padding(const Device& device, isa::DType element, const MatrixShape& shape);
-// Which operands of a product of tf32 are worth being turned around first, so that their k are neighbours, as tensor cores
-// want them: the unit that multiplies would turn each part of them, as often as it is read.
+// Which operands of a product of f32 are worth being turned around first: so that their k are neighbours, as tensor cores
+// want them, where the unit that multiplies would turn each part of them as often as it is read; and by the dot order so
+// that their lines are, since registers then stand in better order (device/README.md).
 struct Turns {
   bool left = false;
   bool right = false;
 };
-Turns gains_by_turning(const Device& device, const isa::Type& left, const isa::Type& right,
-                       const MatrixShape& shape);
+Turns gains_by_turning(const Device& device, Product product, const isa::Type& left,
+                       const isa::Type& right, const MatrixShape& shape);
 // Whether one of 16 bits is done sooner as a small one than by the other ways.
 bool gains_by_small(const Device& device, isa::DType element, const MatrixShape& shape);
 

@@ -1,4 +1,4 @@
-// Which way a product by tensor cores goes: its operands as they are, padded or turned around before it, or as a small one.
+// Which way a product goes: its operands as they are, padded or turned around before it, or as a small one.
 #include <algorithm>
 
 #include "emulator/plan/product.h"
@@ -7,7 +7,10 @@ namespace trek::plan {
 
 namespace {
 
-constexpr int64_t kStep = 64;  // k that products by tensor cores may be divided at
+constexpr int64_t kStep = 64;           // k that products by tensor cores may be divided at
+constexpr int64_t kOrderedStep = 4096;  // and others
+constexpr int64_t kOrderedDepth =
+    8;  // of which k is a multiple where a copy engine brings operands of these
 constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
 // Cycles of a node that pads, and of each of its elements; from an H200.
 constexpr double kPad = 9000;
@@ -21,7 +24,8 @@ constexpr double kTurnFarElement = 0.0075;
 constexpr int64_t kTurnNear = int64_t{20} << 20;  // bytes
 constexpr int64_t kMemoryOfCopy = 16;  // times what a copy may have is what the device has
 
-// What a product takes on its own: on operands as they are, and after those of odd lines have been padded.
+// What a product of f32, f16 or bf16 takes on its own: on operands as they are, and after those of odd lines have been
+// padded.
 // A part of one takes what the whole does, so that all of its parts go one way.
 class Ways {
  public:
@@ -30,7 +34,6 @@ class Ways {
     work_.shape = shape;
     work_.shape.k = shape.whole_k;
     work_.share = device.processors;
-    work_.most_split = (shape.whole_k + kStep - 1) / kStep;
     const auto elements = [&](int64_t line, int64_t lines) {
       return line % line_elements(element) == 0 ? 0 : line * lines * shape.batches;
     };
@@ -49,11 +52,14 @@ class Ways {
     return odd_ == 0 ? copied() : std::min(brought(), copied());
   }
   double small() { return least(Product::small, false); }
+  double ordered() { return least(Product::ordered, true); }
 
  private:
   double least(Product product, bool copied) {
     work_.product = product;
     work_.copied = copied;
+    const int64_t step = product == Product::ordered ? kOrderedStep : kStep;
+    work_.most_split = (work_.shape.k + step - 1) / step;
     return estimate(device_, work_, choose(device_, work_));
   }
 
@@ -82,25 +88,28 @@ bool gains_by_padding(const Device& device, isa::DType element, const MatrixShap
   return ways.brought() > ways.copied();
 }
 
-Turns gains_by_turning(const Device& device, const isa::Type& left, const isa::Type& right,
-                       const MatrixShape& shape) {
+Turns gains_by_turning(const Device& device, Product product, const isa::Type& left,
+                       const isa::Type& right, const MatrixShape& shape) {
   if (!device.copies_tensors || !has_whole_pieces(left) || !has_whole_pieces(right)) return {};
+  if (product == Product::ordered && shape.whole_k % kOrderedDepth != 0) return {};
+  // What copies are turned to: by line for tensor cores, else by k.
+  const bool ta = product != Product::tensor;
+  const bool tb = product == Product::tensor;
   const int64_t most = device.memory_bytes / kMemoryOfCopy;
-  const auto may_turn = [&](bool lies_by_k, const isa::Type& operand) {
-    return lies_by_k && operand.bytes() <= most;
-  };
+  const bool may_left = shape.ta != ta && left.bytes() <= most;
+  const bool may_right = shape.tb != tb && right.bytes() <= most;
   const auto cycles = [&](Turns turns) {
     MatrixShape turned = shape;
-    turned.ta = shape.ta && !turns.left;
-    turned.tb = shape.tb || turns.right;
-    return Ways(device, left.dtype, turned).copied() + (turns.left ? turn_of(left) : 0) +
-           (turns.right ? turn_of(right) : 0);
+    turned.ta = turns.left ? ta : shape.ta;
+    turned.tb = turns.right ? tb : shape.tb;
+    Ways ways(device, left.dtype, turned);
+    return (product == Product::tensor ? ways.copied() : ways.ordered()) +
+           (turns.left ? turn_of(left) : 0) + (turns.right ? turn_of(right) : 0);
   };
   Turns best;
   double least = cycles(best);
   for (const Turns turns : {Turns{false, true}, Turns{true, false}, Turns{true, true}}) {
-    if ((turns.left && !may_turn(shape.ta, left)) || (turns.right && !may_turn(!shape.tb, right)))
-      continue;
+    if ((turns.left && !may_left) || (turns.right && !may_right)) continue;
     const double taken = cycles(turns);
     if (taken >= least) continue;
     least = taken;

@@ -165,13 +165,13 @@ void Splitter::product(Step& step) {
   const MatrixShape shape =
       matrix_shape(a.shape, b.shape, out.shape, flag(step, "ta"), flag(step, "tb"));
   const bool odd = missing(a) != 0 || missing(b) != 0;
-  if (a.dtype == DType::f32 && product_of(device_, fast_, a.dtype, shape) == Product::tensor) {
-    const Turns turns = gains_by_turning(device_, a, b, shape);
+  const Product product = product_of(device_, fast_, a.dtype, shape);
+  if (a.dtype == DType::f32 && (product == Product::tensor || product == Product::ordered)) {
+    const Turns turns = gains_by_turning(device_, product, a, b, shape);
     if (turns.left) turn(step, "ta", 0);
     if (turns.right) turn(step, "tb", 1);
   }
-  if (odd && isa::byte_size(a.dtype) == 2 &&
-      product_of(device_, fast_, a.dtype, shape) == Product::tensor &&
+  if (odd && isa::byte_size(a.dtype) == 2 && product == Product::tensor &&
       gains_by_padding(device_, a.dtype, shape)) {
     const Name left = padded(step, step.operands[0]);
     step.operands[1] = padded(step, step.operands[1]);

@@ -8,8 +8,8 @@
 //   - Operands of a large product by tensor cores whose lines are no multiples of 16 bytes are padded with zeros,
 //     so that a copy engine can bring them: `pad`, and the same product of longer lines. Its sizes are those of
 //     its result, and k the smaller of its operands' (geometry.h, matrix_shape()).
-//   - Operands of a large product of tf32 whose k are not neighbours are turned around, where that pays: `permute`, and
-//     the same product with the other flag.
+//   - Operands of a large product of tf32 whose k are not neighbours are turned around, where that pays, and those of one
+//     of f32 by the dot order whose k are: `permute`, and the same product with the other flag.
 //   - `clip_norm` becomes sums of squares, their sum and root, the factor, and a product for each tensor.
 #pragma once
 
