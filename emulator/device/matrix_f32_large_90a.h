@@ -48,7 +48,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   Lines<kRightByLine, kAcross, kPitch> right(first_slot + kPanel, across, lane_across);
 
   float sum[8][8];
-  clear_sums(sums, sum);
+  matrix_f32::clear_sums(sums, sum);
 
   Elements<kLeftByLine> x;
   Elements<kRightByLine> y;
@@ -124,7 +124,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
         }
       }
     }
-    if (ends) add_block(sums, sum, from, k_end);
+    if (ends) matrix_f32::add_block(sums, sum, from, k_end);
   }
   take_sums(task, sums, sum);
   // The last slot is the ring's again; who brings writes to it only when the part has been given.

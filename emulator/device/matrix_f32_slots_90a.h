@@ -3,6 +3,9 @@
 //
 // Both operands are read as they lie: [k][lines], of which a lane has four neighbouring lines twice at one k; or
 // rows of 32 k of a line (swizzled), of which it has four k of eight lines. So nothing is transposed.
+//
+// A patch has the sums of a block of k; those of the segment are in shared memory. A block is added to them while the
+// first k of the next one is multiplied, so that neither loads nor stores are waited for.
 #pragma once
 
 #ifdef TREK_SM90A
@@ -78,6 +81,128 @@ struct Elements {
     }
   }
 };
+
+// Sums of a warp: 16 fours of each lane, of its patch four v is half v % 2 of row v / 2.
+inline constexpr uint32_t kFour = 32 * 16;  // bytes from one of a lane's fours to the next
+inline constexpr uint32_t kWarpSums = 16 * kFour;
+
+TREK_TILE Float4 half_row(const Patch& sum, uint32_t row, uint32_t half) {
+  const float* four = &sum[row][half * 4];
+  return {four[0], four[1], four[2], four[3]};
+}
+
+TREK_TILE void clear_sums(uint32_t sums) {
+#pragma unroll
+  for (uint32_t v = 0; v < 16; ++v) store_four(sums + v * kFour, kNothing);
+}
+
+TREK_TILE void clear_patch(Patch& sum) {
+#pragma unroll
+  for (uint32_t i = 0; i < 8; ++i)
+#pragma unroll
+    for (uint32_t j = 0; j < 8; ++j) sum[i][j] = 0;
+}
+
+// Adds a block to its segment.
+TREK_TILE void add_block(uint32_t sums, Patch& sum) {
+  // Addresses are worked out here: for all fours they would take registers from the loop around.
+  hide(sums);
+#pragma unroll
+  for (uint32_t v = 0; v < 16; ++v)
+    store_four(sums + v * kFour, load_four(sums + v * kFour) + half_row(sum, v / 2, v % 2));
+  clear_patch(sum);
+}
+
+// Adds a segment to the totals; its sums are those of the next one, or behind the last the totals.
+TREK_TILE void add_segment(uint32_t sums, uint32_t totals, bool is_first, bool is_last) {
+  TREK_ROLLED
+  for (uint32_t at = 0; at != kWarpSums; at += kFour) {
+    Float4 total = load_four_now(sums + at);
+    if (!is_first) total = load_four_now(totals + at) + total;
+    store_four(totals + at, total);
+    store_four(sums + at, is_last ? total : kNothing);
+  }
+}
+
+// Adds the block that is in a patch to its segment, and puts the products of a block's first k there.
+template <bool kLeftByLine, bool kRightByLine>
+TREK_TILE void begin_block(uint32_t sums, const Elements<kLeftByLine>& x,
+                           const Elements<kRightByLine>& y, Patch& sum) {
+  Float4 four[2][2] = {{load_four(sums), load_four(sums + kFour)}, {}};
+#pragma unroll
+  for (uint32_t i = 0; i < 8; ++i) {
+#pragma unroll
+    for (uint32_t h = 0; h < 2 && i < 7; ++h)
+      four[(i + 1) % 2][h] = load_four(sums + (2 * i + 2 + h) * kFour);
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h)
+      store_four(sums + (2 * i + h) * kFour, four[i % 2][h] + half_row(sum, i, h));
+#pragma unroll
+    for (uint32_t n = 0; n < 8; ++n) {
+      const uint32_t j = i % 2 == 0 ? n : 7 - n;
+      sum[i][j] = semantics::fma(x.get(i, 0), y.get(j, 0), 0.0f);
+    }
+  }
+}
+
+// Adds the products of kStep k to a patch, those from place `k_slot` of the slot on; where `begins`, of a block's first,
+// and what is in the patch goes to the segment. Elements of the first of them are in x and y, which at the end are those
+// of the next step. leave() is called when all of what was read of the slot before has been multiplied; move_on() when
+// the rest of this step is in registers: it makes `k_slot` and the lines those of the next step.
+template <bool kLeftByLine, bool kRightByLine, class Left, class Right, class Leave, class MoveOn>
+TREK_TILE void multiply_step(const Left& left, const Right& right, Elements<kLeftByLine>& x,
+                             Elements<kRightByLine>& y, Patch& sum, uint32_t sums, bool begins,
+                             const uint32_t& k_slot, Leave leave, MoveOn move_on) {
+  // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
+  // outer one: what has been multiplied for the last time makes place for what is next.
+  const auto multiply_line = [&](uint32_t k, uint32_t outer) TREK_TILE_LAMBDA {
+    constexpr bool kByRows = kLeftByLine || !kRightByLine;
+#pragma unroll
+    for (uint32_t n = 0; n < 8; ++n) {
+      const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
+      const uint32_t i = kByRows ? outer : inner;
+      const uint32_t j = kByRows ? inner : outer;
+      sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
+    }
+  };
+#pragma unroll
+  for (uint32_t k = 0; k < kStep; ++k) {
+    if (k == 1) leave();
+    if (k == kStep - 1) move_on();
+    const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
+    if constexpr (!kLeftByLine) {
+#pragma unroll
+      for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
+    }
+    if constexpr (!kRightByLine) {
+#pragma unroll
+      for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
+    }
+    if (k == 0 && begins) {
+      begin_block(sums, x, y, sum);
+      // Else both ways would end in the same multiplications, of sums or of zeros that are moved there.
+      asm volatile("" ::: "memory");
+      continue;
+    }
+#pragma unroll
+    for (uint32_t outer = 0; outer < 8; ++outer) {
+      multiply_line(k, outer);
+      if (k % 4 != 3) continue;
+      if constexpr (kLeftByLine)
+        x.of[outer] = left.load_k(ahead / 4, outer);
+      else if constexpr (kRightByLine)
+        y.of[outer] = right.load_k(ahead / 4, outer);
+    }
+    if constexpr (kLeftByLine && kRightByLine) {
+      if (k % 4 == 3) {
+#pragma unroll
+        for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
+      }
+    }
+  }
+  // Else the compiler has the last loads behind the turn, where the same are before the first: they would be waited for.
+  asm volatile("" ::: "memory");
+}
 
 }  // namespace slots_90a
 
