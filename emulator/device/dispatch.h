@@ -149,8 +149,9 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
 #if !defined(__CUDA__) || defined(TREK_SPECIALISED)
       // The resident kernel has functions of their own for these: execute_thin(), execute_stays().
       if (thin::stays(task.node()))
-        return multiply_tile_stays(task, task.node(), first, {count}, task.context().arena,
-                                   [] { return await_inputs(); });
+        return multiply_staying(
+            task, OneStaying(task.node(), first, {count}, [] { return await_inputs(); }),
+            task.context().arena);
       if (static_cast<Product>(task.node().matrix.product) == Product::thin)
         return multiply_tile_thin(task, task.node(), first, task.context().arena,
                                   [] { return await_inputs(); });
@@ -358,31 +359,27 @@ TREK_UNIT void bring_copied(Next next) {
 
 #ifndef TREK_SPECIALISED
 template <class Ready>
-TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
-                            const Environment& environment, Ready ready) {
-  const Task task(block);
-  multiply_tile_thin(task, node, tile, environment.arena, [&] {
-    if (!ready()) return false;
-    if (node.matrix.tail_steps == Matrix::kNoTail) {
-      begin_task(task, block, node, environment, nullptr);
-      task.sync();  // the tail's operands are asked for ahead of the product's own
-    }
-    return true;
-  });
+TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environment& environment,
+                             Ready ready) {
+  if (!ready()) return false;
+  if (node.matrix.tail_steps == Matrix::kNoTail) {
+    const Task task(block);
+    begin_task(task, block, node, environment, nullptr);
+    task.sync();  // the tail's operands are asked for ahead of the product's own
+  }
+  return true;
 }
 
 template <class Ready>
-TREK_TILE void execute_stays(const Block& block, const Node& node, int64_t tile, ThinPlace place,
-                             const Environment& environment, Ready ready) {
-  const Task task(block);
-  multiply_tile_stays(task, node, tile, place, environment.arena, [&] {
-    if (!ready()) return false;
-    if (node.matrix.tail_steps == Matrix::kNoTail) {
-      begin_task(task, block, node, environment, nullptr);
-      task.sync();  // the tail's operands are asked for ahead of the product's own
-    }
-    return true;
-  });
+TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
+                            const Environment& environment, Ready ready) {
+  multiply_tile_thin(Task(block), node, tile, environment.arena,
+                     [&] { return thin_is_ready(block, node, environment, ready); });
+}
+
+template <class Tasks>
+TREK_TILE void execute_stays(const Block& block, Tasks tasks, std::byte* arena) {
+  multiply_staying(Task(block), tasks, arena);
 }
 
 template <Quick kQuick, class Turns>

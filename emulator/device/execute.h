@@ -52,10 +52,15 @@ template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Ready ready);
 
-// The same of one whose columns stay at a place in shared memory.
+// The wait of such a task: `ready()`, and what its tail wants before all else.
 template <class Ready>
-TREK_TILE void execute_stays(const Block& block, const Node& node, int64_t tile, ThinPlace place,
-                             const Environment& environment, Ready ready);
+TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environment& environment,
+                             Ready ready);
+
+// The same of a task whose columns stay at a place in shared memory, and of those behind it that have the same columns
+// there: `tasks` as of multiply_staying() (matrix_thin_stays.h).
+template <class Tasks>
+TREK_TILE void execute_stays(const Block& block, Tasks tasks, std::byte* arena);
 
 // execute() of a task of a node that is quick in this way, which cannot trap, from before its inputs are there, and
 // perhaps again and again: `turns(turn)`, which all threads call, waits for them and says whether the task is to be

@@ -136,14 +136,10 @@ TREK_TILE float group_input(const Task& task, const Work& work, Source source, u
     return as_float(static_cast<uint64_t>(work.node.scalar(source.index).value));
   return 0;
 }
-// A step of the program.
-TREK_TILE void group_step(const Task& task, const Work& work, uint32_t s, uint32_t output) {
-  const Step& step = *work.node.step(work.group().first_step + s);
-  const float x = group_input(task, work, step.inputs[0], output);
-  const float y = group_input(task, work, step.inputs[1], output);
-  const float z = group_input(task, work, step.inputs[2], output);
+// What a step of the program gives.
+TREK_TILE float group_result(Opcode opcode, DType to, float x, float y, float z) {
   float value = x;
-  switch (static_cast<Opcode>(step.opcode)) {
+  switch (opcode) {
     case Opcode::Copy:
     case Opcode::Cast:
       break;
@@ -157,11 +153,18 @@ TREK_TILE void group_step(const Task& task, const Work& work, uint32_t s, uint32
       value = semantics::fma(x, y, z);
       break;
     default:
-      value = as_float(
-          apply_real32(static_cast<Opcode>(step.opcode), bits_of(x), bits_of(y), bits_of(z), 0, 0));
+      value = as_float(apply_real32(opcode, bits_of(x), bits_of(y), bits_of(z), 0, 0));
       break;
   }
-  write_slot(task, step.slot, output, rounded(static_cast<DType>(step.to), value));
+  return rounded(to, value);
+}
+TREK_TILE void group_step(const Task& task, const Work& work, uint32_t s, uint32_t output) {
+  const Step& step = *work.node.step(work.group().first_step + s);
+  const float x = group_input(task, work, step.inputs[0], output);
+  const float y = group_input(task, work, step.inputs[1], output);
+  const float z = group_input(task, work, step.inputs[2], output);
+  write_slot(task, step.slot, output,
+             group_result(static_cast<Opcode>(step.opcode), static_cast<DType>(step.to), x, y, z));
 }
 template <uint32_t kStep = 0>
 TREK_TILE void group_steps(const Task& task, const Work& work, uint32_t output) {

@@ -7,10 +7,11 @@
 // Whoever uses this memory for something else says that nothing is (forget_places()); a new launch begins with none.
 //
 // Then a thread has its block of 64 k of a column in registers before the task's inputs are there, and only the left
-// operand is to come. Everything else is as in matrix_thin.h.
+// operand is to come; and where the next task has the same columns, they stay in the registers, too. Everything else is
+// as in matrix_thin.h.
 #pragma once
 
-#include "emulator/device/matrix_thin.h"
+#include "emulator/device/matrix_thin_outputs.h"
 
 namespace trek::device {
 
@@ -69,17 +70,24 @@ struct Chain {
     } else {
       const auto* at =
           task.shared<const std::byte>(panel + block * (kBlock + 1) * cut.row + 4 * column);
-      TREK_UNROLLED
-      for (uint32_t k = 0; k < kBlock; ++k)
-        if (k < depth) y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
+      if (depth == kBlock) {  // a third of the instructions
+        TREK_UNROLLED
+        for (uint32_t k = 0; k < kBlock; ++k)
+          y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
+      } else {
+        TREK_UNROLLED
+        for (uint32_t k = 0; k < kBlock; ++k)
+          if (k < depth) y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
+      }
     }
   }
   TREK_TILE_MEMBER void multiply(const Task& task, const Work& work, uint32_t columns) const {
     if (depth == 0) return;
     const float* x = task.shared<float>(shared_at::kValues) + block * (kBlock + kLeftPad);
     float sum = 0;
-    if (depth == kBlock) {  // no branch within, so that all of x is on its way
-      multiply<0, kBlock>(x, sum);
+    if (depth == kBlock) {  // few branches, so that all of a half is on its way
+      multiply<0, kBlock / 2>(x, sum);
+      multiply<kBlock / 2, kBlock>(x, sum);
     } else {
       multiply<0, kAtOnce>(x, sum);
       if (depth > kAtOnce) multiply<kAtOnce, 2 * kAtOnce>(x, sum);
@@ -108,43 +116,100 @@ TREK_TILE void forget_places(const Task& task) {
   if (task.thread() == 0) *task.shared<Aliased<uint64_t>>(shared_at::kPlaces) = 0;
 }
 
-// multiply_tile_thin() of a product whose columns stay at `place`.
+// A task of a product whose columns stay, and those that come: what multiply_staying() is told. `ready()`, which all
+// threads call, waits until the task's inputs are there, and says whether it is to be executed at all; `next()`, which
+// they call at a task's end, goes on to the next one if that has the same columns at the same place.
 template <class Ready>
-TREK_TILE void multiply_tile_stays(const Task& task, const Node& node, int64_t tile,
-                                   ThinPlace place, std::byte* arena, Ready ready) {
-  using namespace thin;  // NOLINT(google-build-using-namespace)
-  const Work work = work_of(task, node, tile, arena);
-  if (*place_of_columns(task, place.number()) == 0) {
-    ask<4>(task, work, 0, place.at());
+class OneStaying {
+ public:
+  TREK_ON_DEVICE OneStaying(const Node& node, int64_t tile, ThinPlace place, Ready ready)
+      : node_(node), tile_(tile), place_(place), ready_(ready) {}
+  TREK_ON_DEVICE const Node& node() const { return node_; }
+  TREK_ON_DEVICE int64_t tile() const { return tile_; }
+  TREK_ON_DEVICE ThinPlace place() const { return place_; }
+  TREK_ON_DEVICE bool ready() { return ready_(); }
+  TREK_ON_DEVICE bool next() const { return false; }
+
+ private:
+  const Node& node_;
+  int64_t tile_;
+  ThinPlace place_;
+  Ready ready_;
+};
+
+namespace thin {
+
+// A tail that is not one for registers.
+struct AnyOutput {
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    thin::finish(task, work, work.columns, 0);
+  }
+};
+
+TREK_TILE uint32_t staying_columns(const Work& work) {
+  return work.is_group() ? work.cut().part : work.columns;
+}
+
+// A task whose columns a thread has.
+template <class Tasks>
+TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
+                               const Chain& chain) {
+  const Work work = work_of(task, tasks.node(), tasks.tile(), arena);
+  const uint32_t columns = staying_columns(work);
+  const auto multiply = [&]() TREK_TILE_LAMBDA {
+    commit_copies();
     wait_for_copies(0);
     task.sync();
-    if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
-  }
-  const uint32_t columns = work.is_group() ? work.cut().part : work.columns;
-  Chain chain;
-  chain.name(work, columns, task.thread());
-  chain.load(task, work, place.at());
-  if (!ready()) return;
-  stage<DType::f32>(task, work);
-  load_tails(task, work);
-  commit_copies();
-  wait_for_copies(0);
-  task.sync();
-  chain.multiply(task, work, columns);
+    chain.multiply(task, work, columns);
 #ifndef __CUDA__
-  for (uint32_t i = task.thread() + task.threads(); i < work.cut().blocks * columns;
-       i += task.threads()) {
-    Chain other;
-    other.name(work, columns, i);
-    other.load(task, work, place.at());
-    other.multiply(task, work, columns);
-  }
+    for (uint32_t i = task.thread() + task.threads(); i < work.cut().blocks * columns;
+         i += task.threads()) {
+      Chain other;
+      other.name(work, columns, i);
+      other.load(task, work, tasks.place().at());
+      other.multiply(task, work, columns);
+    }
 #endif
-  task.sync();
+    task.sync();
+  };
+  const auto execute = [&](const auto& outputs) TREK_TILE_LAMBDA {
+    if (!tasks.ready()) return;
+    stage<DType::f32>(task, work);
+    outputs.load(task, work);
+    multiply();
+    outputs.finish(task, work);
+  };
   if (work.is_group())
-    finish_group(task, work);
+    execute(GroupOutputs(task, work));
+  else if (work.in_registers())
+    execute(OneOutput(task, work));
   else
-    finish(task, work, work.columns, 0);
+    execute(AnyOutput());
+}
+
+}  // namespace thin
+
+// multiply_tile_thin() of products whose columns stay.
+template <class Tasks>
+TREK_TILE void multiply_staying(const Task& task, Tasks tasks, std::byte* arena) {
+  using namespace thin;  // NOLINT(google-build-using-namespace)
+  Chain chain;
+  {
+    const Work work = work_of(task, tasks.node(), tasks.tile(), arena);
+    const ThinPlace place = tasks.place();
+    if (*place_of_columns(task, place.number()) == 0) {
+      ask<4>(task, work, 0, place.at());
+      wait_for_copies(0);
+      task.sync();
+      if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
+    }
+    chain.name(work, staying_columns(work), task.thread());
+    chain.load(task, work, place.at());
+  }
+  TREK_ROLLED
+  do multiply_stayed(task, tasks, arena, chain);
+  while (tasks.next());
 }
 
 }  // namespace trek::device

@@ -447,13 +447,45 @@ TREK_RESIDENT_CALL void perform_long_thin() {
   device::execute_thin(block_of_units(shared), *slot.node, slot.record.first,
                        environment_of(shared, slot), [] { return is_ready(); });
 }
+// A task whose columns stay in shared memory, and those behind it that have the same ones: device::execute_stays() keeps
+// them in registers meanwhile.
+class Staying {
+ public:
+  TREK_RESIDENT Staying() : slot_(slot_of(Place())) {}
+  // Not slot.node: as above.
+  TREK_RESIDENT const device::Node& node() const {
+    return *reinterpret_cast<const device::Node*>(slot_->descriptor);
+  }
+  TREK_RESIDENT int64_t tile() const { return slot_->record.first; }
+  TREK_RESIDENT device::ThinPlace place() const { return {slot_->record.count}; }
+  TREK_RESIDENT bool ready() const {
+    Shared& shared = pipeline();
+    return device::thin_is_ready(block_of_units(shared), node(), environment_of(shared, *slot_),
+                                 [] { return is_ready(); });
+  }
+  // All warps have gone on when it returns.
+  TREK_RESIDENT bool next() {
+    const auto count = slot_->record.count;
+    Place().go_on(false);
+    block_of_units(pipeline()).sync();
+    const Place place;
+    slot_ = slot_of(place);
+    const uint32_t n = place.number();
+    barrier_wait(&pipeline().filled[n % kSlots], phase(n));
+    const bool is_same = slot_->record.kind == Kind::stays && slot_->record.count == count;
+    return same_for_all(is_same ? 1 : 0) != 0;
+  }
+
+ private:
+  TREK_RESIDENT static Slot* slot_of(const Place& place) {
+    return pipeline().slot + same_for_all(place.number()) % kSlots;
+  }
+  Slot* slot_;
+};
 TREK_RESIDENT_CALL void perform_stays() {
   Shared& shared = pipeline();
-  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
-  device::execute_stays(block_of_units(shared),
-                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
-                        {slot.record.count}, environment_of(shared, slot),
-                        [] { return is_ready(); });
+  device::execute_stays(block_of_units(shared), Staying(),
+                        device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
 }
 
 // A task of a node that is quick in this way. Not slot.node: as above.
@@ -507,6 +539,7 @@ TREK_RESIDENT void compute() {
       perform_thin();
     } else if (kind == Kind::stays) {
       perform_stays();
+      continue;  // it has gone on
     } else if (kind == Kind::long_thin) {
       perform_long_thin();
     } else if (kind == Kind::quick) {

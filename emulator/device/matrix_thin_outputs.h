@@ -1,0 +1,319 @@
+// What a thread does with outputs in a task that stays (matrix_thin_stays.h): with those of several products with one
+// left operand (matrix_thin_group.h), or with the one that it has of a product whose tail is in registers.
+//
+// In the resident kernel a descriptor is interpreted: of a step of an LSTM half of the instructions behind the wait
+// worked out where operands, sums and slots are, and which instruction comes. Here that is done before, and kept in
+// registers; behind the wait are copies, loads, additions and the steps themselves. What there are no registers for is
+// read behind the wait. Code that is made for a node knows all this anyway, and a host has fewer threads than outputs.
+#pragma once
+
+#include "emulator/device/matrix_thin.h"
+
+namespace trek::device::thin {
+
+#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+
+// Two numbers of 16 bits in one register: the compiler is not to see what they are, or it takes two.
+class Pair {
+ public:
+  TREK_TILE_MEMBER Pair() = default;
+  TREK_TILE_MEMBER Pair(uint32_t low, uint32_t high) : bits_(low | high << 16) {
+    asm("" : "+r"(bits_));
+  }
+  TREK_TILE_MEMBER uint32_t low() const { return bits_ & 0xFFFF; }
+  TREK_TILE_MEMBER uint32_t high() const { return bits_ >> 16; }
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+namespace outputs_detail {
+
+inline constexpr uint32_t kOpcodes = 1 << 12;  // what an Opcode is below
+#define TREK_OP(Id, number, ...) static_assert((number) < kOpcodes);
+#include "isa/ops.def"
+#undef TREK_OP
+
+// Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
+struct Copy {  // of an element that stands beside a sum
+  const std::byte* from;
+  Pair what;  // where to; DType
+};
+struct Result {
+  std::byte* to;
+  Pair what;  // from where; DType
+};
+
+// In line where it is a layer's or a gate's: these are on the longest way of a network.
+TREK_TILE float result_of(Opcode opcode, DType to, float x, float y, float z) {
+  if (to == DType::f32 && opcode == Opcode::Relu) return semantics::relu(x);
+  if (to == DType::f32 && opcode == Opcode::Sigmoid) return semantics::sigmoid(x);
+  if (to == DType::f32 && opcode == Opcode::Tanh) return semantics::tanh(x);
+  return group_result(opcode, to, x, y, z);
+}
+TREK_TILE void bring(const Task& task, const Copy& of) {
+  const auto type = static_cast<DType>(of.what.high());
+  const uint32_t to = 4 * of.what.low();
+  if (type == DType::f32)
+    copy<4>(task, to, of.from);
+  else
+    *task.shared<Aliased<uint32_t>>(to) = load32(of.from, type, 0);
+}
+TREK_TILE Copy copy_of(const Work& work, const Operand& from, int64_t place, uint32_t to) {
+  const auto type = static_cast<DType>(from.dtype);
+  return {work.memory(from) + place * size_of(type), {to / 4, static_cast<uint32_t>(type)}};
+}
+// Where a scalar of the descriptor is, which is in shared memory, too.
+TREK_TILE uint32_t place_of_scalar(const Work& work, uint32_t index) {
+  return (shared_address(&work.node.scalar(index).value) - shared_address(memory_of_units)) / 4;
+}
+
+}  // namespace outputs_detail
+
+class GroupOutputs {
+ public:
+  TREK_TILE_MEMBER GroupOutputs(const Task& task, const Work& work) {
+    const ThinGroup& group = work.group();
+    const uint32_t i = task.thread();
+    const uint32_t product = product_of(work, i);
+    const Member member = member_of(work, tile_place(work, i));
+    has_sum_ = product < group.products && member.exists;
+    if (has_sum_) know_sum(work, member, product, i);
+    gives_ = product == 0 && member.exists;
+    if (gives_) know_program(work, i);
+  }
+
+  // load_group().
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
+    TREK_UNROLLED
+    for (uint32_t c = 0; c < kCopies; ++c)
+      if (c < copies_) outputs_detail::bring(task, copy_[c]);
+    if (!gives_) return;
+    TREK_ROLLED
+    for (uint32_t l = loads_known_; l < work.group().loads; ++l)
+      outputs_detail::bring(task, copy_of_load(work, l, task.thread()));
+  }
+
+  // finish_group().
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    if (has_sum_) {
+      const Thin& cut = work.cut();
+      float value = sum_of_blocks(task.shared<float>(cut.sums) + sum_at_, cut.blocks, cut.part);
+      TREK_UNROLLED
+      for (uint32_t s = 0; s < kGroupTail; ++s)
+        if (s < tail_steps_)
+          value = result_of(tail_[s], value,
+                            read_slot(task, group_slot::kBeside + s, task.thread()), 0);
+      *task.shared<float>(main_at_) = value;
+    }
+    task.sync();
+    if (!gives_) return;
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownSteps; ++s)
+      if (s < steps_) execute(task, step_[s]);
+    TREK_ROLLED
+    for (uint32_t s = kKnownSteps; s < steps_; ++s) group_step(task, work, s, task.thread());
+    const auto give = [&](std::byte* at, Pair what) TREK_TILE_LAMBDA {
+      store32(at, static_cast<DType>(what.high()), 0,
+              *task.shared<Aliased<uint32_t>>(4 * what.low()));
+    };
+    TREK_UNROLLED
+    for (uint32_t r = 0; r < kKnownResults; ++r)
+      if (r < work.node.results) give(result_[r].to, result_[r].what);
+    TREK_ROLLED
+    for (uint32_t r = kKnownResults; r < work.node.results; ++r) {
+      const Result result = result_of_group(work, r, task.thread());
+      give(result.to, result.what);
+    }
+  }
+
+ private:
+  using Copy = outputs_detail::Copy;
+  using Result = outputs_detail::Result;
+  static constexpr uint32_t kCopies = 3;
+  static_assert(kCopies >= kGroupTail);
+  static constexpr uint32_t kKnownSteps = 4;
+  static constexpr uint32_t kKnownResults = 2;
+
+  struct KnownStep {
+    Pair what;   // Opcode; DType of the result
+    Pair first;  // the places of two inputs
+    Pair last;   // of the third, and of the result
+  };
+
+  TREK_TILE_MEMBER static float result_of(Pair what, float x, float y, float z) {
+    return outputs_detail::result_of(static_cast<Opcode>(what.low()),
+                                     static_cast<DType>(what.high()), x, y, z);
+  }
+  TREK_TILE_MEMBER static void execute(const Task& task, const KnownStep& of) {
+    const auto input = [&](uint32_t at) TREK_TILE_LAMBDA { return *task.shared<float>(4 * at); };
+    *task.shared<float>(4 * of.last.high()) =
+        result_of(of.what, input(of.first.low()), input(of.first.high()), input(of.last.low()));
+  }
+  TREK_TILE_MEMBER static const TailStep* tail_of(const Work& work, uint32_t i) {
+    return work.group().tail[product_of(work, i)];
+  }
+  TREK_TILE_MEMBER static Copy copy_of_tail(const Work& work, const TailStep& step, uint32_t s,
+                                            uint32_t i) {
+    const Output output = member_of(work, tile_place(work, i)).output;
+    return outputs_detail::copy_of(work, work.node.operand(step.index), beside_of(step, output),
+                                   group_slot_at(group_slot::kBeside + s, i));
+  }
+  TREK_TILE_MEMBER static Copy copy_of_load(const Work& work, uint32_t l, uint32_t i) {
+    const Load& load = *work.node.load(work.group().first_load + l);
+    const Operand& from = work.node.operand(load.operand);
+    const Output output = member_of(work, i).output;
+    return outputs_detail::copy_of(work, from,
+                                   from.map.kind == Map::same ? output.element : output.column,
+                                   group_slot_at(load.slot, i));
+  }
+  TREK_TILE_MEMBER static Result result_of_group(const Work& work, uint32_t r, uint32_t i) {
+    const Operand& to = work.node.result(r);
+    const auto type = static_cast<DType>(to.dtype);
+    return {work.memory(to) + member_of(work, i).output.element * size_of(type),
+            {group_slot_at(work.group().gives[r], i) / 4, static_cast<uint32_t>(type)}};
+  }
+  TREK_TILE_MEMBER static uint32_t input_of(const Work& work, Source source, uint32_t i) {
+    if (source.kind == Source::scalar) return outputs_detail::place_of_scalar(work, source.index);
+    return group_slot_at(source.kind == Source::slot ? source.index : group_slot::kMains, i) / 4;
+  }
+
+  TREK_TILE_MEMBER void know_sum(const Work& work, const Member& member, uint32_t product,
+                                 uint32_t i) {
+    sum_at_ = product * static_cast<uint32_t>(work.matrix().tile_columns) + member.column;
+    main_at_ = group_slot_at(group_slot::kMains + product, tile_place(work, i));
+    tail_steps_ = work.group().tail_steps[product];
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kGroupTail; ++s) {
+      if (s >= tail_steps_) continue;
+      const TailStep step = tail_of(work, i)[s];
+      tail_[s] = {step.opcode, step.to};
+      if (is_operand(step)) keep(copy_of_tail(work, step, s, i));
+    }
+  }
+  TREK_TILE_MEMBER void know_program(const Work& work, uint32_t i) {
+    const ThinGroup& group = work.group();
+    steps_ = group.steps;
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownSteps; ++s) {
+      if (s >= steps_) continue;
+      const Step step = *work.node.step(group.first_step + s);
+      step_[s] = {{step.opcode, step.to},
+                  {input_of(work, step.inputs[0], i), input_of(work, step.inputs[1], i)},
+                  {input_of(work, step.inputs[2], i), group_slot_at(step.slot, i) / 4}};
+    }
+    TREK_ROLLED
+    while (copies_ < kCopies && loads_known_ < group.loads) {
+      keep(copy_of_load(work, loads_known_, i));
+      ++loads_known_;
+    }
+    TREK_UNROLLED
+    for (uint32_t r = 0; r < kKnownResults; ++r)
+      if (r < work.node.results) result_[r] = result_of_group(work, r, i);
+  }
+  // Every place of copy_ has a number of its own, or it would be in memory.
+  TREK_TILE_MEMBER void keep(const Copy& what) {
+    TREK_UNROLLED
+    for (uint32_t c = 0; c < kCopies; ++c)
+      if (c == copies_) copy_[c] = what;
+    ++copies_;
+  }
+
+  Copy copy_[kCopies] = {};
+  Pair tail_[kGroupTail] = {};
+  KnownStep step_[kKnownSteps] = {};
+  Result result_[kKnownResults] = {};
+  uint32_t copies_ = 0;
+  uint32_t loads_known_ = 0;
+  uint32_t tail_steps_ = 0;
+  uint32_t steps_ = 0;
+  uint32_t sum_at_ = 0;
+  uint32_t main_at_ = 0;
+  bool has_sum_ = false;
+  bool gives_ = false;
+};
+
+class OneOutput {
+ public:
+  TREK_TILE_MEMBER OneOutput(const Task& task, const Work& work)
+      : exists_(task.thread() < work.columns) {
+    if (!exists_) return;
+    const Output output = {work.first + task.thread(), work.column + task.thread()};
+    const Operand& to = work.node.result(0);
+    type_ = static_cast<DType>(to.dtype);
+    to_ = work.memory(to) + place_here(work.node, to.map, output.element) * size_of(type_);
+    steps_ = work.matrix().tail_steps;
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kMaxTail; ++s)
+      if (s < steps_) know(task, work, output, s);
+  }
+
+  // load_tails().
+  TREK_TILE_MEMBER void load(const Task& task, const Work& /*work*/) const {
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kMaxTail; ++s)
+      if (from_[s] != nullptr)
+        outputs_detail::bring(task, {from_[s], {beside_at(task, s) / 4, types_ >> 4 * s & 15}});
+  }
+
+  // finish().
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    if (!exists_) return;
+    const Thin& cut = work.cut();
+    float value =
+        sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks, work.columns);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kMaxTail; ++s)
+      if (s < steps_)
+        value = outputs_detail::result_of(
+            static_cast<Opcode>(step_[s].low() % outputs_detail::kOpcodes),
+            static_cast<DType>(step_[s].low() / outputs_detail::kOpcodes), value,
+            *task.shared<float>(4 * step_[s].high()), 0);
+    store32(to_, type_, 0, bits_of(value));
+  }
+
+ private:
+  TREK_TILE_MEMBER void know(const Task& task, const Work& work, const Output& output, uint32_t s) {
+    const TailStep step = work.matrix().tail[s];
+    uint32_t place = beside_at(task, s) / 4;
+    if (step.second == TailStep::scalar) place = outputs_detail::place_of_scalar(work, step.index);
+    if (is_operand(step)) {
+      const Operand& from = work.node.operand(step.index);
+      types_ |= uint32_t{from.dtype} << 4 * s;
+      from_[s] =
+          work.memory(from) + beside_of(step, output) * size_of(static_cast<DType>(from.dtype));
+    }
+    step_[s] = {step.opcode + outputs_detail::kOpcodes * step.to, place};
+  }
+
+  Pair step_[kMaxTail] =
+      {};  // Opcode and DType of its result; where what stands beside the value is, in words
+  uint32_t types_ = 0;  // of those, 4 bits each
+  const std::byte* from_[kMaxTail] = {};
+  std::byte* to_ = nullptr;
+  DType type_ = DType::f32;
+  uint32_t steps_ = 0;
+  bool exists_;
+};
+
+#else
+
+struct GroupOutputs {
+  TREK_TILE_MEMBER GroupOutputs(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_group(task, work); }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    finish_group(task, work);
+  }
+};
+
+struct OneOutput {
+  TREK_TILE_MEMBER OneOutput(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    thin::finish(task, work, work.columns, 0);
+  }
+};
+
+#endif
+
+}  // namespace trek::device::thin
