@@ -148,10 +148,10 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
 #else
 #if !defined(__CUDA__) || defined(TREK_SPECIALISED)
       // The resident kernel has functions of their own for these: execute_thin(), execute_stays().
-      if (thin::stays(task.node()))
-        return multiply_staying(
-            task, OneStaying(task.node(), first, {count}, [] { return await_inputs(); }),
-            task.context().arena);
+      if (thin::stays(task.node())) {
+        OneStaying of(task.node(), first, {count}, [] { return await_inputs(); });
+        return multiply_staying(task, of, task.context().arena);
+      }
       if (static_cast<Product>(task.node().matrix.product) == Product::thin)
         return multiply_tile_thin(task, task.node(), first, task.context().arena,
                                   [] { return await_inputs(); });
@@ -378,7 +378,7 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
 }
 
 template <class Tasks>
-TREK_TILE void execute_stays(const Block& block, Tasks tasks, std::byte* arena) {
+TREK_TILE void execute_stays(const Block& block, Tasks& tasks, std::byte* arena) {
   multiply_staying(Task(block), tasks, arena);
 }
 

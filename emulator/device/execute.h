@@ -60,7 +60,7 @@ TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environ
 // The same of a task whose columns stay at a place in shared memory, and of those behind it that have the same columns
 // there: `tasks` as of multiply_staying() (matrix_thin_stays.h).
 template <class Tasks>
-TREK_TILE void execute_stays(const Block& block, Tasks tasks, std::byte* arena);
+TREK_TILE void execute_stays(const Block& block, Tasks& tasks, std::byte* arena);
 
 // execute() of a task of a node that is quick in this way, which cannot trap, from before its inputs are there, and
 // perhaps again and again: `turns(turn)`, which all threads call, waits for them and says whether the task is to be

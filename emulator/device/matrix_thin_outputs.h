@@ -4,14 +4,15 @@
 // In the resident kernel a descriptor is interpreted: of a step of an LSTM half of the instructions behind the wait
 // worked out where operands, sums and slots are, and which instruction comes. Here that is done before, and kept in
 // registers; behind the wait are copies, loads, additions and the steps themselves. What there are no registers for is
-// read behind the wait. Code that is made for a node knows all this anyway, and a host has fewer threads than outputs.
+// read behind the wait. So it is on Hopper, where compute warps have 208 registers; with 168 the weights leave no room.
+// Code that is made for a node knows all this anyway, and a host has fewer threads than outputs.
 #pragma once
 
-#include "emulator/device/matrix_thin.h"
+#include "emulator/device/matrix_thin_group.h"
 
 namespace trek::device::thin {
 
-#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
 
 // Two numbers of 16 bits in one register: the compiler is not to see what they are, or it takes two.
 class Pair {
@@ -46,9 +47,24 @@ struct Result {
 
 // In line where it is a layer's or a gate's: these are on the longest way of a network.
 TREK_TILE float result_of(Opcode opcode, DType to, float x, float y, float z) {
-  if (to == DType::f32 && opcode == Opcode::Relu) return semantics::relu(x);
-  if (to == DType::f32 && opcode == Opcode::Sigmoid) return semantics::sigmoid(x);
-  if (to == DType::f32 && opcode == Opcode::Tanh) return semantics::tanh(x);
+  if (to == DType::f32) {
+    switch (opcode) {
+      case Opcode::Add:
+        return semantics::add(x, y);
+      case Opcode::Mul:
+        return semantics::mul(x, y);
+      case Opcode::Fma:
+        return semantics::fma(x, y, z);
+      case Opcode::Relu:
+        return semantics::relu(x);
+      case Opcode::Sigmoid:
+        return semantics::sigmoid(x);
+      case Opcode::Tanh:
+        return semantics::tanh(x);
+      default:
+        break;
+    }
+  }
   return group_result(opcode, to, x, y, z);
 }
 TREK_TILE void bring(const Task& task, const Copy& of) {
@@ -233,12 +249,16 @@ class GroupOutputs {
   bool gives_ = false;
 };
 
+// Of a product whose tail is in registers, and of whose tile a thread has one output or none.
 class OneOutput {
  public:
   TREK_TILE_MEMBER OneOutput(const Task& task, const Work& work)
-      : exists_(task.thread() < work.columns) {
+      : is_known_(work.in_registers() && !work.is_group() && is_alone(task, work)) {
+    if (!is_known_) return;
+    const uint32_t outputs = work.cut().rows * work.columns;
+    exists_ = task.thread() < outputs;
     if (!exists_) return;
-    const Output output = {work.first + task.thread(), work.column + task.thread()};
+    const Output output = output_of(work, work.columns, 0, task.thread());
     const Operand& to = work.node.result(0);
     type_ = static_cast<DType>(to.dtype);
     to_ = work.memory(to) + place_here(work.node, to.map, output.element) * size_of(type_);
@@ -247,21 +267,27 @@ class OneOutput {
     for (uint32_t s = 0; s < kMaxTail; ++s)
       if (s < steps_) know(task, work, output, s);
   }
+  TREK_TILE_MEMBER bool is_known() const { return is_known_; }
 
+  // prefetch_tails().
+  TREK_TILE_MEMBER void prefetch() const {
+    TREK_UNROLLED
+    for (const std::byte* from : from_)
+      if (from != nullptr) device::prefetch(from);
+  }
   // load_tails().
-  TREK_TILE_MEMBER void load(const Task& task, const Work& /*work*/) const {
+  TREK_TILE_MEMBER void load(const Task& task) const {
     TREK_UNROLLED
     for (uint32_t s = 0; s < kMaxTail; ++s)
       if (from_[s] != nullptr)
         outputs_detail::bring(task, {from_[s], {beside_at(task, s) / 4, types_ >> 4 * s & 15}});
   }
-
   // finish().
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
     if (!exists_) return;
     const Thin& cut = work.cut();
-    float value =
-        sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks, work.columns);
+    float value = sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks,
+                                cut.rows * work.columns);
     TREK_UNROLLED
     for (uint32_t s = 0; s < kMaxTail; ++s)
       if (s < steps_)
@@ -293,7 +319,8 @@ class OneOutput {
   std::byte* to_ = nullptr;
   DType type_ = DType::f32;
   uint32_t steps_ = 0;
-  bool exists_;
+  bool is_known_;
+  bool exists_ = false;
 };
 
 #else
@@ -306,12 +333,13 @@ struct GroupOutputs {
   }
 };
 
+// Nothing is known: prefetch_tails(), load_tails() and finish() read all behind the wait.
 struct OneOutput {
   TREK_TILE_MEMBER OneOutput(const Task& /*task*/, const Work& /*work*/) {}
-  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
-  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    thin::finish(task, work, work.columns, 0);
-  }
+  TREK_TILE_MEMBER bool is_known() const { return false; }
+  TREK_TILE_MEMBER void prefetch() const {}
+  TREK_TILE_MEMBER void load(const Task& /*task*/) const {}
+  TREK_TILE_MEMBER void finish(const Task& /*task*/, const Work& /*work*/) const {}
 };
 
 #endif

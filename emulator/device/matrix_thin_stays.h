@@ -11,7 +11,7 @@
 // as in matrix_thin.h.
 #pragma once
 
-#include "emulator/device/matrix_thin_outputs.h"
+#include "emulator/device/matrix_thin.h"
 
 namespace trek::device {
 
@@ -85,9 +85,8 @@ struct Chain {
     if (depth == 0) return;
     const float* x = task.shared<float>(shared_at::kValues) + block * (kBlock + kLeftPad);
     float sum = 0;
-    if (depth == kBlock) {  // few branches, so that all of a half is on its way
-      multiply<0, kBlock / 2>(x, sum);
-      multiply<kBlock / 2, kBlock>(x, sum);
+    if (depth == kBlock) {  // no branch within, so that much of x is on its way
+      multiply_from<0>(x, sum);
     } else {
       multiply<0, kAtOnce>(x, sum);
       if (depth > kAtOnce) multiply<kAtOnce, 2 * kAtOnce>(x, sum);
@@ -97,6 +96,19 @@ struct Chain {
   }
 
  private:
+  // Of x that a thread has at a time: what it knows of its outputs takes registers, too.
+#ifdef TREK_SPECIALISED
+  static constexpr uint32_t kAtTime = kBlock;
+#elif defined(TREK_SM90A)
+  static constexpr uint32_t kAtTime = kBlock / 2;
+#else
+  static constexpr uint32_t kAtTime = kAtOnce;
+#endif
+  template <uint32_t kFrom>
+  TREK_TILE_MEMBER void multiply_from(const float* x, float& sum) const {
+    multiply<kFrom, kFrom + kAtTime>(x, sum);
+    if constexpr (kFrom + kAtTime < kBlock) multiply_from<kFrom + kAtTime>(x, sum);
+  }
   template <uint32_t kFrom, uint32_t kTo>
   TREK_TILE_MEMBER void multiply(const float* x, float& sum) const {
     Words four[(kTo - kFrom) / 4];
@@ -118,7 +130,7 @@ TREK_TILE void forget_places(const Task& task) {
 
 // A task of a product whose columns stay, and those that come: what multiply_staying() is told. `ready()`, which all
 // threads call, waits until the task's inputs are there, and says whether it is to be executed at all; `next()`, which
-// they call at a task's end, goes on to the next one if that has the same columns at the same place.
+// they call at a task's end, goes on to the next one if that has the same columns at the same place (ThinPlace).
 template <class Ready>
 class OneStaying {
  public:
@@ -139,11 +151,44 @@ class OneStaying {
 
 namespace thin {
 
-// A tail that is not one for registers.
-struct AnyOutput {
-  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
+// stage() of a left operand of one row that is copied as it lies: where from and where to, worked out before the wait.
+class CopiedLeft {
+ public:
+  TREK_TILE_MEMBER CopiedLeft(const Task& task, const Work& work)
+      : k_(4 * task.thread()),
+        from_(work.cut().copied != 0 && work.cut().rows == 1 ? work.left + size_t{4} * k_
+                                                             : nullptr),
+        to_(shared_at::kValues + 4 * (k_ + k_ / kBlock * kLeftPad)) {}
+  TREK_TILE_MEMBER bool is_known() const { return from_ != nullptr; }
+  TREK_TILE_MEMBER void bring(const Task& task, const Work& work) const {
+    const uint32_t on = 4 * task.threads();  // whole blocks
+    const std::byte* from = from_;
+    uint32_t to = to_;
+    TREK_ROLLED
+    for (uint32_t k = k_; k < work.cut().k; k += on) {
+      copy<16>(task, to, from);
+      from += size_t{4} * on;
+      to += 4 * (on + on / kBlock * kLeftPad);
+    }
+  }
+
+ private:
+  uint32_t k_;
+  const std::byte* from_;
+  uint32_t to_;
+};
+
+// The outputs of one product.
+struct SomeOutput {
+  OneOutput known;
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
+    load_tails(task, work, known);
+  }
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    thin::finish(task, work, work.columns, 0);
+    if (known.is_known())
+      known.finish(task, work);
+    else
+      thin::finish(task, work, work.columns, 0);
   }
 };
 
@@ -173,26 +218,28 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
 #endif
     task.sync();
   };
+  const CopiedLeft left(task, work);
   const auto execute = [&](const auto& outputs) TREK_TILE_LAMBDA {
     if (!tasks.ready()) return;
-    stage<DType::f32>(task, work);
+    if (left.is_known())
+      left.bring(task, work);
+    else
+      stage<DType::f32>(task, work);
     outputs.load(task, work);
     multiply();
     outputs.finish(task, work);
   };
   if (work.is_group())
     execute(GroupOutputs(task, work));
-  else if (work.in_registers())
-    execute(OneOutput(task, work));
   else
-    execute(AnyOutput());
+    execute(SomeOutput{OneOutput(task, work)});
 }
 
 }  // namespace thin
 
 // multiply_tile_thin() of products whose columns stay.
 template <class Tasks>
-TREK_TILE void multiply_staying(const Task& task, Tasks tasks, std::byte* arena) {
+TREK_TILE void multiply_staying(const Task& task, Tasks& tasks, std::byte* arena) {
   using namespace thin;  // NOLINT(google-build-using-namespace)
   Chain chain;
   {

@@ -159,17 +159,24 @@ TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& out
 
 // The sum of an output's blocks in ascending order, of which one is at `sums`, the next `pitch` behind it.
 TREK_TILE float sum_of_blocks(const float* sums, uint32_t blocks, uint32_t pitch) {
-  float total = sums[0];
+  float total = -0.0f;  // to which the first adds nothing
+  uint32_t b = 0;
   TREK_ROLLED
-  for (uint32_t b = 1; b < blocks; b += kAddends) {
-    // A block that there is not adds -0, which changes nothing.
+  for (; b + kAddends <= blocks; b += kAddends) {
     float addend[kAddends];
     TREK_UNROLLED
-    for (uint32_t j = 0; j < kAddends; ++j)
-      addend[j] = b + j < blocks ? sums[(b + j) * pitch] : -0.0f;
+    for (uint32_t j = 0; j < kAddends; ++j) addend[j] = sums[(b + j) * pitch];
     TREK_UNROLLED
     for (const float next : addend) total = semantics::add(total, next);
   }
+  if (b == blocks) return total;
+  // A block that there is not adds -0, which changes nothing.
+  float addend[kAddends];
+  TREK_UNROLLED
+  for (uint32_t j = 0; j < kAddends; ++j)
+    addend[j] = b + j < blocks ? sums[(b + j) * pitch] : -0.0f;
+  TREK_UNROLLED
+  for (const float next : addend) total = semantics::add(total, next);
   return total;
 }
 

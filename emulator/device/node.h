@@ -390,14 +390,23 @@ struct Thin {
   uint8_t unused[3];
 };
 
-// Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins. It comes as
-// the count of a task, which has one tile.
+// Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins; and whether the
+// processor's next task has most often the same there. It comes as the count of a task, which has one tile.
 inline constexpr uint32_t kThinPlaces = 8;
 inline constexpr uint32_t kPlaceStep = 128;
 struct ThinPlace {
   int64_t count;
-  TREK_ON_DEVICE uint32_t number() const { return static_cast<uint32_t>(count) % kPlaceStep; }
-  TREK_ON_DEVICE uint32_t at() const { return static_cast<uint32_t>(count) - number(); }
+  static constexpr int64_t kFollowed = kPlaceStep / 2;
+  TREK_ON_DEVICE uint32_t number() const {
+    return static_cast<uint32_t>(count) % static_cast<uint32_t>(kFollowed);
+  }
+  TREK_ON_DEVICE uint32_t at() const {
+    return static_cast<uint32_t>(count) / kPlaceStep * kPlaceStep;
+  }
+  TREK_ON_DEVICE bool is_followed() const { return (count & kFollowed) != 0; }
+  TREK_ON_DEVICE bool is_same(ThinPlace other) const {
+    return number() == other.number() && at() == other.at();
+  }
 };
 
 // How a small product divides a tile (matrix_small_cut.h). Of an operand a *run* are its neighbours in memory: all k of

@@ -13,6 +13,7 @@ using device::kPlaceStep;
 using device::kSharedBytes;
 using device::kThinPlaces;
 using plan::kNone;
+static_assert(kThinPlaces <= device::ThinPlace::kFollowed);
 
 // Whether the unit has a form for it: one matrix, a tile of one part, and a thread for each block of a column.
 bool can_stay(const device::Node& node) {
@@ -76,6 +77,23 @@ struct Processor {
   }
 };
 
+// Says of each task that stays whether the processor's next one in its loop, or the first of the next trip, has the same
+// place.
+void say_what_follows(const plan::Plan& plan, std::vector<int64_t>& count) {
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> tasks;  // by loop and processor
+  for (uint32_t t = 0; t < plan.tasks.size(); ++t) {
+    const uint32_t loop = innermost_loop(plan, plan.tasks[t].region);
+    if (loop != kNone) tasks[{loop, plan.tasks[t].processor}].push_back(t);
+  }
+  for (const auto& [where, of_trip] : tasks) {
+    std::vector<int64_t> places;
+    for (const uint32_t t : of_trip) places.push_back(count[t]);
+    for (size_t i = 0; i < of_trip.size(); ++i)
+      if (places[i] != 0 && places[i] == places[(i + 1) % of_trip.size()])
+        count[of_trip[i]] |= device::ThinPlace::kFollowed;
+  }
+}
+
 }  // namespace
 
 Places places_of(const plan::Plan& plan, std::span<const device::Node* const> nodes) {
@@ -110,6 +128,7 @@ Places places_of(const plan::Plan& plan, std::span<const device::Node* const> no
       all.count[wanted[i]] = counts[i];
     }
   }
+  say_what_follows(plan, all.count);
   return all;
 }
 

@@ -463,29 +463,38 @@ class Staying {
     return device::thin_is_ready(block_of_units(shared), node(), environment_of(shared, *slot_),
                                  [] { return is_ready(); });
   }
-  // All warps have gone on when it returns.
   TREK_RESIDENT bool next() {
-    const auto count = slot_->record.count;
+    const device::ThinPlace before = place();
+    if (!before.is_followed()) return false;
+    has_gone_on_ = true;
     Place().go_on(false);
     block_of_units(pipeline()).sync();
-    const Place place;
-    slot_ = slot_of(place);
-    const uint32_t n = place.number();
+    const Place here;
+    slot_ = slot_of(here);
+    const uint32_t n = here.number();
     barrier_wait(&pipeline().filled[n % kSlots], phase(n));
-    const bool is_same = slot_->record.kind == Kind::stays && slot_->record.count == count;
-    return same_for_all(is_same ? 1 : 0) != 0;
+    const bool is_same = slot_->record.kind == Kind::stays && place().is_same(before);
+    if (same_for_all(is_same ? 1 : 0) == 0) return false;
+    has_gone_on_ = false;
+    return true;
   }
+  // Whether no task is at hand: the last one's end has been said.
+  TREK_RESIDENT bool has_gone_on() const { return has_gone_on_; }
 
  private:
   TREK_RESIDENT static Slot* slot_of(const Place& place) {
     return pipeline().slot + same_for_all(place.number()) % kSlots;
   }
   Slot* slot_;
+  bool has_gone_on_ = false;
 };
-TREK_RESIDENT_CALL void perform_stays() {
+// Whether it has gone on itself.
+TREK_RESIDENT_CALL bool perform_stays() {
   Shared& shared = pipeline();
-  device::execute_stays(block_of_units(shared), Staying(),
+  Staying tasks;
+  device::execute_stays(block_of_units(shared), tasks,
                         device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
+  return tasks.has_gone_on();
 }
 
 // A task of a node that is quick in this way. Not slot.node: as above.
@@ -538,8 +547,7 @@ TREK_RESIDENT void compute() {
     if (kind == Kind::thin) {
       perform_thin();
     } else if (kind == Kind::stays) {
-      perform_stays();
-      continue;  // it has gone on
+      if (same_for_all(perform_stays() ? 1 : 0) != 0) continue;
     } else if (kind == Kind::long_thin) {
       perform_long_thin();
     } else if (kind == Kind::quick) {
