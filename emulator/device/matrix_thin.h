@@ -22,7 +22,6 @@
 
 #include "emulator/device/matrix_thin_group.h"
 #include "emulator/device/matrix_thin_left.h"
-#include "emulator/device/matrix_thin_outputs.h"
 
 namespace trek::device {
 
@@ -328,9 +327,7 @@ TREK_TILE bool has_output(const Task& task, const Work& work) {
   return !work.is_group() && is_alone(task, work) && task.thread() < work.cut().rows * work.columns;
 }
 // Asks for what tails read beside the sums, where a tile is one part. Copies are of no group yet.
-template <class Known>
-TREK_TILE void load_tails(const Task& task, const Work& work, const Known& known) {
-  if (known.is_known()) return known.load(task);
+TREK_TILE void load_tails(const Task& task, const Work& work) {
   if (work.is_group()) return load_group(task, work);
   if (!has_output(task, work)) return;
   const Output output = output_of(work, work.columns, 0, task.thread());
@@ -340,8 +337,7 @@ TREK_TILE void load_tails(const Task& task, const Work& work, const Known& known
     load_delivery(task, output.element);
 }
 // Has it brought to the second-level cache, while the inputs are still being made: weights were last read a pass ago.
-TREK_TILE void prefetch_tails(const Task& task, const Work& work, const OneOutput& known) {
-  if (known.is_known()) return known.prefetch();
+TREK_TILE void prefetch_tails(const Task& task, const Work& work) {
   if (has_output(task, work) && work.in_registers())
     prefetch_tail(work, output_of(work, work.columns, 0, task.thread()));
 }
@@ -352,13 +348,12 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   const bool early = work.cut().immutable != 0 && !(kLeftBeforeRight && own_rows);
   Columns columns_of_left{};
   load_columns(task, work, columns_of_left, false);
-  const OneOutput known(task, work);
   if (!early) prefetch_right<kElementBytes<kType>>(task, work);
   bool goes_on = early || ready();
-  if (kLeftBeforeRight && own_rows && goes_on) make_left(task, work, columns_of_left, known);
+  if (kLeftBeforeRight && own_rows && goes_on) make_left(task, work, columns_of_left);
   if (goes_on) ask_first<kElementBytes<kType>>(task, work);
   if (early) {
-    prefetch_tails(task, work, known);
+    prefetch_tails(task, work);
     goes_on = ready();
   }
   if (!goes_on) {
@@ -368,10 +363,10 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   }
   load_columns(task, work, columns_of_left, true);
   if (own_rows && !kLeftBeforeRight) {
-    make_left(task, work, columns_of_left, known);
+    make_left(task, work, columns_of_left);
   } else {
     if (!own_rows) stage<kType>(task, work);
-    load_tails(task, work, known);
+    load_tails(task, work);
   }
   // Where a tile is one part, these come with it; else they come before a later one.
   if (work.cut().ahead == 0) commit_copies();
@@ -393,9 +388,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     else
       multiply<kType, kThinRows>(task, work, panel, columns);
     task.sync();
-    if (known.is_known())
-      known.finish(task, work);
-    else if (work.is_group())
+    if (work.is_group())
       finish_group(task, work);
     else
       finish(task, work, columns, column);

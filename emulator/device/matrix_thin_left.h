@@ -9,7 +9,7 @@
 // memory. The resident kernel, which interprets, has such products of two forms of rows (row_form.h).
 #pragma once
 
-#include "emulator/device/matrix_thin_outputs.h"
+#include "emulator/device/matrix_thin_tail.h"
 #include "emulator/device/row_phases.h"
 
 namespace trek::device::thin {
@@ -21,8 +21,7 @@ TREK_TILE uint32_t left_at(const Work& work, uint32_t r, uint32_t k) {
 
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
 
-template <class Known>
-TREK_TILE void load_tails(const Task& task, const Work& work, const Known& known);  // matrix_thin.h
+TREK_TILE void load_tails(const Task& task, const Work& work);  // matrix_thin.h
 
 inline constexpr bool kLeftBeforeRight = false;
 inline constexpr uint32_t kOwn =
@@ -61,8 +60,7 @@ TREK_TILE void load_columns(const Task& task, const Work& work, Columns& to, boo
 // Asks for what tails read, too, behind the first row. Called, so that it is not copied into the code of a product that
 // has no such rows.
 TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task, const Work& work,
-                                                               const Columns& columns,
-                                                               const OneOutput& known) {
+                                                               const Columns& columns) {
   using namespace row_detail;  // NOLINT(google-build-using-namespace)
   const Phases& of = work.node.phases();
   const Part part(task, of.n);
@@ -82,7 +80,7 @@ TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task,
         own[h][i] = load32(work.memory(from), static_cast<DType>(from.dtype), begin + k);
       });
     }
-    if (r == 0) load_tails(task, work, known);
+    if (r == 0) load_tails(task, work);
     each_phase(of, [&](uint32_t p) TREK_TILE_LAMBDA { run_phase(task, part, p, number, 0, row); });
     each_own(task, of.n, [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA {
       uint32_t mains[kMains] = {};
@@ -102,8 +100,7 @@ TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task,
 
 #elif defined(__CUDA__)
 
-template <class Known>
-TREK_TILE void load_tails(const Task& task, const Work& work, const Known& known);  // matrix_thin.h
+TREK_TILE void load_tails(const Task& task, const Work& work);  // matrix_thin.h
 
 inline constexpr bool kLeftBeforeRight = false;
 using Columns = row_form::Scales;
@@ -113,12 +110,11 @@ TREK_TILE void load_columns(const Task& task, const Work& work, Columns& to, boo
   if (makes_rows(work) && (work.node.phases().scales_stay == 0) == ready)
     row_form::load_scales(task, work.node, work.arena, to);
 }
-TREK_TILE void make_left(const Task& task, const Work& work, const Columns& columns,
-                         const OneOutput& known) {
+TREK_TILE void make_left(const Task& task, const Work& work, const Columns& columns) {
   float* x = task.shared<float>(shared_at::kValues);
   row_form::make_rows(
       task, work.node, work.arena, work.row, work.cut().rows, columns,
-      [&]() TREK_TILE_LAMBDA { load_tails(task, work, known); },
+      [&]() TREK_TILE_LAMBDA { load_tails(task, work); },
       [&](uint32_t r, uint32_t k, float value)
           TREK_TILE_LAMBDA { x[left_at(work, r, k)] = value; });
 }
@@ -131,8 +127,7 @@ TREK_TILE void load_columns(const Task& /*task*/, const Work& /*work*/, Columns&
                             bool /*ready*/) {}
 
 TREK_TILE bool makes_rows(const Work& work) { return makes_left(work.node); }
-TREK_TILE void make_left(const Task& task, const Work& work, const Columns& /*columns*/,
-                         const OneOutput& /*known*/) {
+TREK_TILE void make_left(const Task& task, const Work& work, const Columns& /*columns*/) {
   using namespace row_detail;  // NOLINT(google-build-using-namespace)
   const Phases& of = work.node.phases();
   const row_detail::Rows group = {work.row, work.cut().rows, kHeld};

@@ -1,5 +1,5 @@
-// What a thread does with outputs in a task that stays (matrix_thin_stays.h): with those of several products with one
-// left operand (matrix_thin_group.h), or with the one that it has of a product whose tail is in registers.
+// What a thread does with the outputs of several products with one left operand (matrix_thin_group.h) in a task that
+// stays (matrix_thin_stays.h).
 //
 // In the resident kernel a descriptor is interpreted: of a step of an LSTM half of the instructions behind the wait
 // worked out where operands, sums and slots are, and which instruction comes. Here that is done before, and kept in
@@ -29,11 +29,6 @@ class Pair {
 };
 
 namespace outputs_detail {
-
-inline constexpr uint32_t kOpcodes = 1 << 12;  // what an Opcode is below
-#define TREK_OP(Id, number, ...) static_assert((number) < kOpcodes);
-#include "isa/ops.def"
-#undef TREK_OP
 
 // Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
 struct Copy {  // of an element that stands beside a sum
@@ -249,80 +244,6 @@ class GroupOutputs {
   bool gives_ = false;
 };
 
-// Of a product whose tail is in registers, and of whose tile a thread has one output or none.
-class OneOutput {
- public:
-  TREK_TILE_MEMBER OneOutput(const Task& task, const Work& work)
-      : is_known_(work.in_registers() && !work.is_group() && is_alone(task, work)) {
-    if (!is_known_) return;
-    const uint32_t outputs = work.cut().rows * work.columns;
-    exists_ = task.thread() < outputs;
-    if (!exists_) return;
-    const Output output = output_of(work, work.columns, 0, task.thread());
-    const Operand& to = work.node.result(0);
-    type_ = static_cast<DType>(to.dtype);
-    to_ = work.memory(to) + place_here(work.node, to.map, output.element) * size_of(type_);
-    steps_ = work.matrix().tail_steps;
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kMaxTail; ++s)
-      if (s < steps_) know(task, work, output, s);
-  }
-  TREK_TILE_MEMBER bool is_known() const { return is_known_; }
-
-  // prefetch_tails().
-  TREK_TILE_MEMBER void prefetch() const {
-    TREK_UNROLLED
-    for (const std::byte* from : from_)
-      if (from != nullptr) device::prefetch(from);
-  }
-  // load_tails().
-  TREK_TILE_MEMBER void load(const Task& task) const {
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kMaxTail; ++s)
-      if (from_[s] != nullptr)
-        outputs_detail::bring(task, {from_[s], {beside_at(task, s) / 4, types_ >> 4 * s & 15}});
-  }
-  // finish().
-  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    if (!exists_) return;
-    const Thin& cut = work.cut();
-    float value = sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks,
-                                cut.rows * work.columns);
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kMaxTail; ++s)
-      if (s < steps_)
-        value = outputs_detail::result_of(
-            static_cast<Opcode>(step_[s].low() % outputs_detail::kOpcodes),
-            static_cast<DType>(step_[s].low() / outputs_detail::kOpcodes), value,
-            *task.shared<float>(4 * step_[s].high()), 0);
-    store32(to_, type_, 0, bits_of(value));
-  }
-
- private:
-  TREK_TILE_MEMBER void know(const Task& task, const Work& work, const Output& output, uint32_t s) {
-    const TailStep step = work.matrix().tail[s];
-    uint32_t place = beside_at(task, s) / 4;
-    if (step.second == TailStep::scalar) place = outputs_detail::place_of_scalar(work, step.index);
-    if (is_operand(step)) {
-      const Operand& from = work.node.operand(step.index);
-      types_ |= uint32_t{from.dtype} << 4 * s;
-      from_[s] =
-          work.memory(from) + beside_of(step, output) * size_of(static_cast<DType>(from.dtype));
-    }
-    step_[s] = {step.opcode + outputs_detail::kOpcodes * step.to, place};
-  }
-
-  Pair step_[kMaxTail] =
-      {};  // Opcode and DType of its result; where what stands beside the value is, in words
-  uint32_t types_ = 0;  // of those, 4 bits each
-  const std::byte* from_[kMaxTail] = {};
-  std::byte* to_ = nullptr;
-  DType type_ = DType::f32;
-  uint32_t steps_ = 0;
-  bool is_known_;
-  bool exists_ = false;
-};
-
 #else
 
 struct GroupOutputs {
@@ -331,15 +252,6 @@ struct GroupOutputs {
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
     finish_group(task, work);
   }
-};
-
-// Nothing is known: prefetch_tails(), load_tails() and finish() read all behind the wait.
-struct OneOutput {
-  TREK_TILE_MEMBER OneOutput(const Task& /*task*/, const Work& /*work*/) {}
-  TREK_TILE_MEMBER bool is_known() const { return false; }
-  TREK_TILE_MEMBER void prefetch() const {}
-  TREK_TILE_MEMBER void load(const Task& /*task*/) const {}
-  TREK_TILE_MEMBER void finish(const Task& /*task*/, const Work& /*work*/) const {}
 };
 
 #endif

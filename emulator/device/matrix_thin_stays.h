@@ -12,6 +12,7 @@
 #pragma once
 
 #include "emulator/device/matrix_thin.h"
+#include "emulator/device/matrix_thin_outputs.h"
 
 namespace trek::device {
 
@@ -37,6 +38,12 @@ TREK_TILE bool leaves_places(const Node& node) {
 TREK_TILE uint8_t* place_of_columns(const Task& task, uint32_t number) {
   return task.shared<uint8_t>(shared_at::kPlaces) + number;
 }
+
+#ifdef TREK_SPECIALISED
+inline constexpr bool kInterprets = false;
+#else
+inline constexpr bool kInterprets = true;
+#endif
 
 // A block of k of a column, and where its sum goes.
 struct Chain {
@@ -70,7 +77,7 @@ struct Chain {
     } else {
       const auto* at =
           task.shared<const std::byte>(panel + block * (kBlock + 1) * cut.row + 4 * column);
-      if (depth == kBlock) {  // a third of the instructions
+      if (kInterprets && depth == kBlock) {  // a third of the instructions
         TREK_UNROLLED
         for (uint32_t k = 0; k < kBlock; ++k)
           y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
@@ -151,44 +158,31 @@ class OneStaying {
 
 namespace thin {
 
-// stage() of a left operand of one row that is copied as it lies: where from and where to, worked out before the wait.
+// stage() of a left operand of one row that is copied as it lies: where from, worked out before the wait.
 class CopiedLeft {
  public:
   TREK_TILE_MEMBER CopiedLeft(const Task& task, const Work& work)
       : k_(4 * task.thread()),
         from_(work.cut().copied != 0 && work.cut().rows == 1 ? work.left + size_t{4} * k_
-                                                             : nullptr),
-        to_(shared_at::kValues + 4 * (k_ + k_ / kBlock * kLeftPad)) {}
+                                                             : nullptr) {}
   TREK_TILE_MEMBER bool is_known() const { return from_ != nullptr; }
   TREK_TILE_MEMBER void bring(const Task& task, const Work& work) const {
-    const uint32_t on = 4 * task.threads();  // whole blocks
-    const std::byte* from = from_;
-    uint32_t to = to_;
     TREK_ROLLED
-    for (uint32_t k = k_; k < work.cut().k; k += on) {
-      copy<16>(task, to, from);
-      from += size_t{4} * on;
-      to += 4 * (on + on / kBlock * kLeftPad);
-    }
+    for (uint32_t k = k_; k < work.cut().k; k += 4 * task.threads())
+      copy<16>(task, shared_at::kValues + 4 * (k + k / kBlock * kLeftPad),
+               from_ + size_t{4} * (k - k_));
   }
 
  private:
   uint32_t k_;
   const std::byte* from_;
-  uint32_t to_;
 };
 
-// The outputs of one product.
-struct SomeOutput {
-  OneOutput known;
-  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
-    load_tails(task, work, known);
-  }
+// The outputs of one product: what takes longer if it is worked out before (README.md).
+struct SomeOutputs {
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    if (known.is_known())
-      known.finish(task, work);
-    else
-      thin::finish(task, work, work.columns, 0);
+    thin::finish(task, work, work.columns, 0);
   }
 };
 
@@ -232,7 +226,7 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
   if (work.is_group())
     execute(GroupOutputs(task, work));
   else
-    execute(SomeOutput{OneOutput(task, work)});
+    execute(SomeOutputs());
 }
 
 }  // namespace thin
