@@ -23,6 +23,7 @@ struct Brought {
   uint32_t rows;    // of a part
   uint32_t columns;
   uint32_t slots;
+  uint32_t readers;  // of a slot: warpgroups, or warps
   uint32_t k;
   uint32_t depth;  // places of k of a slot
   uint32_t block;  // of a turn: as many, or more where groups take turns

@@ -140,25 +140,32 @@ TREK_TILE void call_f32_products(const Block& block) {
 }
 #endif
 
-// The same of parts whose operands another warp has brought (tensor::bring_tile()).
+// The same of parts whose operands another warp has brought (tensor::bring_tile()): the next part's come while one is
+// given, and the next task's, unless a program makes its elements in the ring's memory.
 TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
+  using tensor::Ring90;
+  const auto* brought = task.shared<const tensor::Brought>(Ring90::kBroughtAt);
   for (uint32_t number = 0;; ++number) {
     if (task.thread() == 0) describe_part(task, tile, number);
     if (task.thread() >= 32) keep_cut(task, task.thread() - 32);
     task.sync();
     // What is asked of a part is read anew behind the products, for which all registers are.
+    const uint32_t step = brought->first_step + number * brought->steps;
     if (tensor::takes_turns(kept_cut(task)))
-      multiply_turns_90a(task, number);
+      multiply_turns_90a(task, step);
     else
-      multiply_large_90a(task, number);
-    task.sync();
+      multiply_large_90a(task, step);
     const uint32_t parts = part_of(task).parts;
-    if (!tensor::takes_turns(kept_cut(task)) || kept_cut(task).plain == 0) deliver_part(task);
-    tensor::meet();
+    const bool is_given = kept_cut(task).plain != 0;
+    task.sync();
+    if (!is_given) {
+      deliver_part(task);
+      tensor::meet();
+    }
     if (number + 1 >= parts) break;
   }
-  tensor::end_ring(task, tensor::f32_slots(task.node().matrix));
+  if (!brought->goes_on) tensor::end_ring(task, tensor::f32_slots(task.node().matrix));
 }
 #endif
 

@@ -8,7 +8,7 @@
 
 #ifdef TREK_SM90A
 
-#include "emulator/device/matrix_f32_slots_90a.h"
+#include "emulator/device/matrix_f32_give_90a.h"
 
 namespace trek::device::matrix_f32 {
 
@@ -19,16 +19,23 @@ using namespace slots_90a;  // NOLINT(google-build-using-namespace)
 inline constexpr uint32_t kPanel = kLargeLines * kDepth * 4;  // of one operand in a slot
 inline constexpr uint32_t kPitch = kLargeLines * 4;           // from one k to the next, [k][lines]
 static_assert(2 * kPanel == Ring90::slot_bytes(kLargeLines) && kDepth * 4 == tensor::kRowBytes);
-// Behind the ring: sums of segments, and totals where there are several.
+// Behind the ring: sums of segments, and totals where there are several; and what is given not where results lie of which
+// a program makes the node's.
 static_assert(kCut + sizeof(Cut) <= Ring90::kBehind);
 static_assert(4 * 2 * kPanel + kSums <= Ring90::kRoom &&
               2 * 2 * kPanel + 2 * kSums <= Ring90::kRoom);
+static_assert(shared_at::kValues + kSums <= Ring90::kBehind + 4 * 2 * kPanel &&
+              shared_at::kValues + kSums <= Ring90::kBehind + 2 * 2 * kPanel + kSums);
+TREK_TILE uint32_t sums_at(uint32_t shared, uint32_t slots) {
+  return Ring90::begin(shared) + slots * 2 * kPanel;
+}
 
 // The parity of the phase of a slot's barriers in which it has step `step`; `slots` is 2 or 4.
 TREK_TILE uint32_t parity_of(uint32_t step, uint32_t slots) { return step >> slots / 2 & 1; }
 
-// The part at kPart of a product of so many slots a ring; `step` is the first of its slots, counted from the
-// tile's first. To kValues: [rows][columns].
+// Multiplies the part at kPart of a product of so many slots a ring; `step` is the first of its slots, counted as
+// Brought::first_step is. To the sums behind the ring, where they are once all threads have met; behind these where there
+// are several segments.
 template <bool kLeftByLine, bool kRightByLine>
 TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t thread = task.thread();
@@ -40,15 +47,16 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t across = thread / 32 % 2 * kWarpColumns;
   const uint32_t shared = tensor::memory_of(task);
   const uint32_t ring = Ring90::begin(shared);
-  const uint32_t sums = ring + slots * 2 * kPanel + thread * 16;
+  const uint32_t sums = sums_at(shared, slots) + thread / 32 * kWarpSums + lane * 16;
   const uint32_t k_end = part_of(task).k;
   uint32_t slot = step & (slots - 1);
   const uint32_t first_slot = ring + slot * 2 * kPanel;
   Lines<kLeftByLine, kDown, kPitch> left(first_slot, down, lane_down);
   Lines<kRightByLine, kAcross, kPitch> right(first_slot + kPanel, across, lane_across);
 
-  float sum[8][8];
-  matrix_f32::clear_sums(sums, sum);
+  Patch sum;
+  clear_sums(sums);
+  clear_patch(sum);
 
   Elements<kLeftByLine> x;
   Elements<kRightByLine> y;
@@ -80,14 +88,15 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
         k_slot += kStep;
         if (k_slot == kDepth) {
           k_slot = 0;
-          ++step;
-          const uint32_t next = step & (slots - 1);
-          const uint32_t by = (next - slot) * 2 * kPanel;
-          slot = next;
-          left.at += by;
-          right.at += by;
-          if (from + kStep < k_end)
+          if (from + kStep < k_end) {
+            ++step;
+            const uint32_t next = step & (slots - 1);
+            const uint32_t by = (next - slot) * 2 * kPanel;
+            slot = next;
+            left.at += by;
+            right.at += by;
             tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
+          }
         }
       }
       const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
@@ -124,25 +133,23 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
         }
       }
     }
-    if (ends) matrix_f32::add_block(sums, sum, from, k_end);
+    if (!ends) continue;
+    add_block(sums, sum);
+    const bool last = from + kStep >= k_end;
+    if (k_end > kSegment && (from % kSegment == kSegment - kStep || last))
+      add_segment(sums, sums + kSums, from < kSegment, last);
   }
-  take_sums(task, sums, sum);
-  // The last slot is the ring's again; who brings writes to it only when the part has been given.
-  if (lane == 0)
-    tensor::barrier_arrive(Ring90::empty(shared, (k_slot == 0 ? slot - 1 : slot) & (slots - 1)));
-  lay_in_rows(
-      task, sum, [&](uint32_t i) TREK_TILE_LAMBDA { return down + left.line(lane_down, i); },
-      [&](uint32_t j) TREK_TILE_LAMBDA { return across + right.line(lane_across, j); });
+  // Who brings writes to the last slot while the part is given.
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+  if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
 }
 
 }  // namespace large_90a
 
-// Multiplies part `number` of a tile, which is at kPart, to kValues: [rows][columns].
-TREK_TILE void multiply_large_90a(const Task& task, uint32_t number) {
+// Multiplies the part at kPart, whose first slot is `step`, and gives it as give_sums() says.
+TREK_TILE void multiply_large_90a(const Task& task, uint32_t step) {
   const Cut& cut = kept_cut(task);
-  const uint32_t k = part_of(task).k;
-  const uint32_t slots = tensor::large_slots(k);
-  const uint32_t step = number * ((k + large_90a::kDepth - 1) / large_90a::kDepth);
+  const uint32_t slots = tensor::large_slots(part_of(task).k);
   if (cut.left.by_line != 0 && cut.right.by_line != 0)
     large_90a::multiply<true, true>(task, slots, step);
   else if (cut.left.by_line != 0)
@@ -151,6 +158,11 @@ TREK_TILE void multiply_large_90a(const Task& task, uint32_t number) {
     large_90a::multiply<false, true>(task, slots, step);
   else
     large_90a::multiply<false, false>(task, slots, step);
+  const uint32_t k = part_of(task).k;  // read anew
+  give_sums(task,
+            large_90a::sums_at(tensor::memory_of(task), tensor::large_slots(k)) +
+                (k > kSegment ? kSums : 0),
+            kBlockThreads / 32, 1);
 }
 
 }  // namespace trek::device::matrix_f32

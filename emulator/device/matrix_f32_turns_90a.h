@@ -49,10 +49,10 @@ TREK_TILE uint32_t of_warp(uint32_t number) {
       __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(number), 0, 31));
 }
 
-// Multiplies the part at kPart, number `number` of its tile, to the sums behind the ring, where they are once all
-// threads have met.
+// Multiplies the part at kPart, whose first slot is `first_step`, counted as Brought::first_step is, to the sums behind the
+// ring, where they are once all threads have met.
 template <bool kLeftByLine, bool kRightByLine>
-TREK_UNIT_CALL void multiply(Task task, uint32_t number) {
+TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
   const Cut& cut = kept_cut(task);
   const uint32_t thread = task.thread();
   const uint32_t lane = thread % 32;
@@ -67,8 +67,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t number) {
   if (group >= blocks) return;
   const uint32_t slot_bytes = Ring90::slot_bytes(kTurnsLines, rows);
   const uint32_t slots_bits = 32 - __builtin_clz(groups);  // 2 x groups are 1 << slots_bits
-  // The part's first slot, counted from the tile's first.
-  const uint32_t first_step = of_warp(number) * ((k_end + kDepth - 1) / kDepth);
+  first_step = of_warp(first_step);
   const uint32_t shared = tensor::memory_of(task);
   const uint32_t sums = sums_at(shared, cut) + down * kWarpSums + lane * 16;
   if (group == 0) clear_sums(sums);
@@ -141,24 +140,24 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t number) {
       add_segment(sums, sums + rows * kTurnsLines * 4, block < kMostGroups, is_last);
     if (!is_last) give();
   }
-  // Who brings writes to the last slot only when the part has been given.
+  // Who brings writes to the last slot while the part is given.
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
   if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
 }
 
 }  // namespace turns_90a
 
-// Multiplies part `number` of a tile, which is at kPart, and gives it as give_sums() says.
-TREK_TILE void multiply_turns_90a(const Task& task, uint32_t number) {
+// Multiplies the part at kPart, whose first slot is `step`, and gives it as give_sums() says.
+TREK_TILE void multiply_turns_90a(const Task& task, uint32_t step) {
   const Cut& cut = kept_cut(task);
   if (cut.left.by_line != 0 && cut.right.by_line != 0)
-    turns_90a::multiply<true, true>(task, number);
+    turns_90a::multiply<true, true>(task, step);
   else if (cut.left.by_line != 0)
-    turns_90a::multiply<true, false>(task, number);
+    turns_90a::multiply<true, false>(task, step);
   else if (cut.right.by_line != 0)
-    turns_90a::multiply<false, true>(task, number);
+    turns_90a::multiply<false, true>(task, step);
   else
-    turns_90a::multiply<false, false>(task, number);
+    turns_90a::multiply<false, false>(task, step);
   give_sums(task, turns_90a::sums_at(tensor::memory_of(task), cut),
             (1u << cut.row_bits) / turns_90a::kWarpRows, 0);
 }

@@ -8,9 +8,8 @@
 // for tensor cores are 128 bytes of lines at a time, swizzled, and for the dot order 64 or 128 lines, as they are.
 // Slots go by k, or where groups of warps take blocks of k by turns, as SlotOrder says.
 //
-// A ring goes on from one tile to the next where both are by tensor cores, in parts of as many columns, and the next
-// is ready by the time that the last copies of the first are asked for: so its first operands come while the first
-// one's results are stored.
+// A ring goes on from one tile to the next where both have the same form, and the next is ready by the time that the
+// last copies of the first are asked for: so its first operands come while the first one's results are stored.
 #pragma once
 
 #ifdef TREK_SM90A
@@ -81,6 +80,7 @@ struct RingForm {
   uint32_t columns;
   uint32_t slots;
   uint32_t groups;
+  uint32_t readers;  // of a slot: warpgroups, or warps
   bool by_tensor_cores;
   bool by_turns;
 };
@@ -89,6 +89,7 @@ TREK_TILE RingForm ring_form(const Matrix& of) {
   form.by_tensor_cores = static_cast<Product>(of.product) == Product::tensor;
   form.by_turns = !form.by_tensor_cores && takes_turns(of.cut);
   form.groups = form.by_turns ? of.cut.groups : 1;
+  form.readers = form.by_tensor_cores ? 2 : kBlockThreads / 32 / form.groups;
   form.rows = form.by_turns ? 1u << of.cut.row_bits : kPartRows;
   form.columns = form.by_tensor_cores ? of.part_columns
                  : form.by_turns      ? matrix_f32::kTurnsLines
@@ -96,8 +97,10 @@ TREK_TILE RingForm ring_form(const Matrix& of) {
   form.slots = form.by_tensor_cores ? Ring90::slots(form.columns) : f32_slots(of);
   return form;
 }
+// Whether the ring is empty after every part, because the tail needs its memory.
 TREK_TILE bool empties_ring(const Matrix& of) {
-  return static_cast<Product>(of.product) != Product::tensor || of.tail_steps == Matrix::kNoTail;
+  if (static_cast<Product>(of.product) != Product::tensor) return of.cut.plain == 0;
+  return of.tail_steps == Matrix::kNoTail;
 }
 
 // Says what is to be brought for a tile of a node, but for the matrices of a batch; one thread.
@@ -117,6 +120,7 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const T
   const uint32_t width = brought.end_column - brought.first_column;
   brought.across = width <= form.columns ? 1 : (width + form.columns - 1) / form.columns;
   brought.slots = form.slots;
+  brought.readers = form.readers;
   brought.k = static_cast<uint32_t>(of.k);
   // Powers of two that are known, so nothing is divided.
   const bool half = size_of(static_cast<DType>(node.operand(0).dtype)) == 2;
@@ -142,10 +146,8 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const T
 // Makes the barriers of a ring; by a warp, a lane each slot's.
 TREK_TILE void make_ring(const Task& task, const RingForm& form) {
   if (task.thread() >= form.slots) return;
-  const uint32_t readers =
-      form.by_tensor_cores ? 2 : kBlockThreads / 32 / form.groups;  // warpgroups, or warps
   barrier_init(Ring90::full(memory_of(task), task.thread()), 1);
-  barrier_init(Ring90::empty(memory_of(task), task.thread()), readers);
+  barrier_init(Ring90::empty(memory_of(task), task.thread()), form.readers);
   before_engine();
 }
 
@@ -198,12 +200,8 @@ struct Upcoming {
   Brought* brought;
 };
 
-// Whether the copies of a node may come while the results of the one before are stored, to the same ring.
+// Whether the copies of a node may come while the results of the one before are stored.
 TREK_TILE bool may_follow(const Node& before, const Node& node) {
-  const Matrix& of = node.matrix;
-  if (empties_ring(before.matrix) || empties_ring(of) ||
-      before.matrix.part_columns != of.part_columns)
-    return false;
   const auto end_of = [](const Operand& at) TREK_TILE_LAMBDA {
     return at.offset + at.elements * size_of(static_cast<DType>(at.dtype));
   };
@@ -276,10 +274,19 @@ TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t r
 }
 inline constexpr uint32_t kNoStop = ~0u;
 
+// Whether one ring will do for two tiles, and does not end between them. Where there are turns, the slot that is asked for
+// last is not the one with the last k.
+TREK_TILE bool may_share(const Brought& before, const Brought& to) {
+  return !before.ends && !to.ends && before.columns == to.columns && before.slots == to.slots &&
+         before.readers == to.readers && before.round == SlotOrder::kOneRound &&
+         to.round == SlotOrder::kOneRound;
+}
+
 // Has a task go on with the ring of `brought`, whose last step is asked for next, if it can; by one lane.
 TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
-  if (next.node == nullptr || !may_follow(*next.before, *next.node)) return false;
+  if (next.node == nullptr) return false;
   Brought& to = *next.brought;
+  if (!may_share(brought, to) || !may_follow(*next.before, *next.node)) return false;
   move_on(place, to.slots);
   to.first_step = place.slot + (place.parity == 0 ? to.slots : place.slot == 0 ? 2 * to.slots : 0);
   // One step is left, with which the task behind it may be asked for; the slot of the last step now comes back with the
