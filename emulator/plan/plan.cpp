@@ -5,20 +5,22 @@
 
 namespace trek::plan {
 
-// Multiprocessors and shared memory of a block: CUDA C++ Programming Guide, compute capabilities, and the
-// makers' data sheets.
+// Multiprocessors, shared memory of a block and copies of tensors: CUDA C++ Programming Guide, compute capabilities, and
+// the makers' data sheets.
 std::span<const Device> known_devices() {
-  const auto device = [](std::string name, int processors, int64_t shared, int64_t memory) {
+  const auto device = [](std::string name, int processors, int64_t shared, int64_t memory,
+                         bool copies_tensors) {
     Device made;
     made.name = std::move(name);
     made.processors = processors;
     made.shared_bytes = shared << 10;
     made.memory_bytes = memory << 30;
+    made.copies_tensors = copies_tensors;
     return made;
   };
   static const std::array<Device, 5> kDevices{
-      Device{}, device("h200", 132, 227, 140), device("h100", 132, 227, 79),
-      device("a100", 108, 163, 79), device("one", 1, 227, 1024)};
+      Device{}, device("h200", 132, 227, 140, true), device("h100", 132, 227, 79, true),
+      device("a100", 108, 163, 79, false), device("one", 1, 227, 1024, false)};
   return kDevices;
 }
 

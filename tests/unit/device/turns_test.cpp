@@ -16,7 +16,6 @@ namespace {
 // Of the one product of a program that has it alone, on a device of 132 processors with a copy engine.
 Described product_of(const char* a, const char* b, const char* result, const char* attributes) {
   plan::Device device = *plan::find_device("h200");
-  device.copies_tensors = true;
   const isa::Module module = plan::test::assembled(
       fmt::format(".state @a f32{} = 1\n.state @b f32{} = 1\n.output @x f32{}\n.func main() {{\n"
                   "@x = matmul @a, @b{}\n}}\n",

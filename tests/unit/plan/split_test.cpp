@@ -146,7 +146,6 @@ TEST_CASE("a product's odd lines are padded by as many elements as they lack") {
 }
 )");
   Device device = *find_device("h200");
-  device.copies_tensors = true;
   const auto plan = link(module, device, {false, true, true});
   REQUIRE(plan.ok());
   const auto pad = std::find_if(plan->nodes.begin(), plan->nodes.end(),
@@ -184,7 +183,6 @@ TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin
 TEST_CASE(
     "a fast product of f32 is thought to take twice the time of one of bf16, turned lines more") {
   Device device = *find_device("h200");
-  device.copies_tensors = true;
   ProductWork work;
   work.product = Product::tensor;
   work.shape.m = work.shape.n = work.shape.k = work.shape.whole_k = 4096;
@@ -291,7 +289,6 @@ TEST_CASE(
 }
 )");
   Device device = *find_device("h200");
-  device.copies_tensors = true;
   const auto plan = link(module, device, {false, true, true});
   REQUIRE(plan.ok());
   CHECK(errors_of(*plan) == "");
@@ -521,7 +518,6 @@ TEST_CASE(
     size_t strict;
   };
   Device device = *find_device("h200");
-  device.copies_tensors = true;
   for (const auto& [product, strict] : {
            Turned{{"f32", "[16384,768]", "[768,3072]", "[16384,3072]", "", 1}, 1},
            Turned{{"f32", "[16384,768]", "[3072,768]", "[16384,3072]", ", tb", 0}, 2},
