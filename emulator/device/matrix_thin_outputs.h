@@ -28,59 +28,6 @@ class Pair {
   uint32_t bits_ = 0;
 };
 
-namespace outputs_detail {
-
-// Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
-struct Copy {  // of an element that stands beside a sum
-  const std::byte* from;
-  Pair what;  // where to; DType
-};
-struct Result {
-  std::byte* to;
-  Pair what;  // from where; DType
-};
-
-// In line where it is a layer's or a gate's: these are on the longest way of a network.
-TREK_TILE float result_of(Opcode opcode, DType to, float x, float y, float z) {
-  if (to == DType::f32) {
-    switch (opcode) {
-      case Opcode::Add:
-        return semantics::add(x, y);
-      case Opcode::Mul:
-        return semantics::mul(x, y);
-      case Opcode::Fma:
-        return semantics::fma(x, y, z);
-      case Opcode::Relu:
-        return semantics::relu(x);
-      case Opcode::Sigmoid:
-        return semantics::sigmoid(x);
-      case Opcode::Tanh:
-        return semantics::tanh(x);
-      default:
-        break;
-    }
-  }
-  return group_result(opcode, to, x, y, z);
-}
-TREK_TILE void bring(const Task& task, const Copy& of) {
-  const auto type = static_cast<DType>(of.what.high());
-  const uint32_t to = 4 * of.what.low();
-  if (type == DType::f32)
-    copy<4>(task, to, of.from);
-  else
-    *task.shared<Aliased<uint32_t>>(to) = load32(of.from, type, 0);
-}
-TREK_TILE Copy copy_of(const Work& work, const Operand& from, int64_t place, uint32_t to) {
-  const auto type = static_cast<DType>(from.dtype);
-  return {work.memory(from) + place * size_of(type), {to / 4, static_cast<uint32_t>(type)}};
-}
-// Where a scalar of the descriptor is, which is in shared memory, too.
-TREK_TILE uint32_t place_of_scalar(const Work& work, uint32_t index) {
-  return (shared_address(&work.node.scalar(index).value) - shared_address(memory_of_units)) / 4;
-}
-
-}  // namespace outputs_detail
-
 class GroupOutputs {
  public:
   TREK_TILE_MEMBER GroupOutputs(const Task& task, const Work& work) {
@@ -98,11 +45,11 @@ class GroupOutputs {
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
     TREK_UNROLLED
     for (uint32_t c = 0; c < kCopies; ++c)
-      if (c < copies_) outputs_detail::bring(task, copy_[c]);
+      if (c < copies_) bring(task, copy_[c]);
     if (!gives_) return;
     TREK_ROLLED
     for (uint32_t l = loads_known_; l < work.group().loads; ++l)
-      outputs_detail::bring(task, copy_of_load(work, l, task.thread()));
+      bring(task, copy_of_load(work, l, task.thread()));
   }
 
   // finish_group().
@@ -139,27 +86,66 @@ class GroupOutputs {
   }
 
  private:
-  using Copy = outputs_detail::Copy;
-  using Result = outputs_detail::Result;
-  static constexpr uint32_t kCopies = 3;
-  static_assert(kCopies >= kGroupTail);
-  static constexpr uint32_t kKnownSteps = 4;
-  static constexpr uint32_t kKnownResults = 2;
-
+  // Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
+  struct Copy {  // of an element that stands beside a sum
+    const std::byte* from;
+    Pair what;  // where to; DType
+  };
+  struct Result {
+    std::byte* to;
+    Pair what;  // from where; DType
+  };
   struct KnownStep {
     Pair what;   // Opcode; DType of the result
     Pair first;  // the places of two inputs
     Pair last;   // of the third, and of the result
   };
+  static constexpr uint32_t kCopies = 3;
+  static_assert(kCopies >= kGroupTail);
+  static constexpr uint32_t kKnownSteps = 4;
+  static constexpr uint32_t kKnownResults = 2;
 
+  // In line where it is a layer's or a gate's: these are on the longest way of a network.
   TREK_TILE_MEMBER static float result_of(Pair what, float x, float y, float z) {
-    return outputs_detail::result_of(static_cast<Opcode>(what.low()),
-                                     static_cast<DType>(what.high()), x, y, z);
+    const auto opcode = static_cast<Opcode>(what.low());
+    const auto to = static_cast<DType>(what.high());
+    if (to == DType::f32) {
+      switch (opcode) {
+        case Opcode::Add:
+          return semantics::add(x, y);
+        case Opcode::Mul:
+          return semantics::mul(x, y);
+        case Opcode::Fma:
+          return semantics::fma(x, y, z);
+        case Opcode::Relu:
+          return semantics::relu(x);
+        case Opcode::Sigmoid:
+          return semantics::sigmoid(x);
+        case Opcode::Tanh:
+          return semantics::tanh(x);
+        default:
+          break;
+      }
+    }
+    return group_result(opcode, to, x, y, z);
   }
   TREK_TILE_MEMBER static void execute(const Task& task, const KnownStep& of) {
     const auto input = [&](uint32_t at) TREK_TILE_LAMBDA { return *task.shared<float>(4 * at); };
     *task.shared<float>(4 * of.last.high()) =
         result_of(of.what, input(of.first.low()), input(of.first.high()), input(of.last.low()));
+  }
+  TREK_TILE_MEMBER static void bring(const Task& task, const Copy& of) {
+    const auto type = static_cast<DType>(of.what.high());
+    const uint32_t to = 4 * of.what.low();
+    if (type == DType::f32)
+      copy<4>(task, to, of.from);
+    else
+      *task.shared<Aliased<uint32_t>>(to) = load32(of.from, type, 0);
+  }
+  TREK_TILE_MEMBER static Copy copy_of(const Work& work, const Operand& from, int64_t place,
+                                       uint32_t to) {
+    const auto type = static_cast<DType>(from.dtype);
+    return {work.memory(from) + place * size_of(type), {to / 4, static_cast<uint32_t>(type)}};
   }
   TREK_TILE_MEMBER static const TailStep* tail_of(const Work& work, uint32_t i) {
     return work.group().tail[product_of(work, i)];
@@ -167,16 +153,15 @@ class GroupOutputs {
   TREK_TILE_MEMBER static Copy copy_of_tail(const Work& work, const TailStep& step, uint32_t s,
                                             uint32_t i) {
     const Output output = member_of(work, tile_place(work, i)).output;
-    return outputs_detail::copy_of(work, work.node.operand(step.index), beside_of(step, output),
-                                   group_slot_at(group_slot::kBeside + s, i));
+    return copy_of(work, work.node.operand(step.index), beside_of(step, output),
+                   group_slot_at(group_slot::kBeside + s, i));
   }
   TREK_TILE_MEMBER static Copy copy_of_load(const Work& work, uint32_t l, uint32_t i) {
     const Load& load = *work.node.load(work.group().first_load + l);
     const Operand& from = work.node.operand(load.operand);
     const Output output = member_of(work, i).output;
-    return outputs_detail::copy_of(work, from,
-                                   from.map.kind == Map::same ? output.element : output.column,
-                                   group_slot_at(load.slot, i));
+    return copy_of(work, from, from.map.kind == Map::same ? output.element : output.column,
+                   group_slot_at(load.slot, i));
   }
   TREK_TILE_MEMBER static Result result_of_group(const Work& work, uint32_t r, uint32_t i) {
     const Operand& to = work.node.result(r);
@@ -185,7 +170,10 @@ class GroupOutputs {
             {group_slot_at(work.group().gives[r], i) / 4, static_cast<uint32_t>(type)}};
   }
   TREK_TILE_MEMBER static uint32_t input_of(const Work& work, Source source, uint32_t i) {
-    if (source.kind == Source::scalar) return outputs_detail::place_of_scalar(work, source.index);
+    if (source.kind == Source::scalar)  // in the descriptor, which is in shared memory, too
+      return (shared_address(&work.node.scalar(source.index).value) -
+              shared_address(memory_of_units)) /
+             4;
     return group_slot_at(source.kind == Source::slot ? source.index : group_slot::kMains, i) / 4;
   }
 

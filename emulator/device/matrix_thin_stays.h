@@ -77,15 +77,15 @@ struct Chain {
     } else {
       const auto* at =
           task.shared<const std::byte>(panel + block * (kBlock + 1) * cut.row + 4 * column);
-      if (kInterprets && depth == kBlock) {  // a third of the instructions
+      const auto load_where = [&](auto exists) TREK_TILE_LAMBDA {
         TREK_UNROLLED
         for (uint32_t k = 0; k < kBlock; ++k)
-          y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
-      } else {
-        TREK_UNROLLED
-        for (uint32_t k = 0; k < kBlock; ++k)
-          if (k < depth) y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
-      }
+          if (exists(k)) y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
+      };
+      if (kInterprets && depth == kBlock)  // a third of the instructions
+        load_where([](uint32_t) { return true; });
+      else
+        load_where([&](uint32_t k) { return k < depth; });
     }
   }
   TREK_TILE_MEMBER void multiply(const Task& task, const Work& work, uint32_t columns) const {

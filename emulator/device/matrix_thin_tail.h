@@ -161,22 +161,17 @@ TREK_TILE float apply_tail(const Task& task, const Work& work, const Output& out
 TREK_TILE float sum_of_blocks(const float* sums, uint32_t blocks, uint32_t pitch) {
   float total = -0.0f;  // to which the first adds nothing
   uint32_t b = 0;
-  TREK_ROLLED
-  for (; b + kAddends <= blocks; b += kAddends) {
+  // A block that there is not adds -0, which changes nothing.
+  const auto add = [&](auto exists) TREK_TILE_LAMBDA {
     float addend[kAddends];
     TREK_UNROLLED
-    for (uint32_t j = 0; j < kAddends; ++j) addend[j] = sums[(b + j) * pitch];
+    for (uint32_t j = 0; j < kAddends; ++j) addend[j] = exists(j) ? sums[(b + j) * pitch] : -0.0f;
     TREK_UNROLLED
     for (const float next : addend) total = semantics::add(total, next);
-  }
-  if (b == blocks) return total;
-  // A block that there is not adds -0, which changes nothing.
-  float addend[kAddends];
-  TREK_UNROLLED
-  for (uint32_t j = 0; j < kAddends; ++j)
-    addend[j] = b + j < blocks ? sums[(b + j) * pitch] : -0.0f;
-  TREK_UNROLLED
-  for (const float next : addend) total = semantics::add(total, next);
+  };
+  TREK_ROLLED
+  for (; b + kAddends <= blocks; b += kAddends) add([](uint32_t) { return true; });
+  if (b < blocks) add([&](uint32_t j) { return b + j < blocks; });
   return total;
 }
 
