@@ -8,16 +8,6 @@ namespace trek::device::tensor {
 
 struct TensorMap;  // tensor_core.h
 
-// How the first matrix of a node is cut into tiles.
-struct TileGrid {
-  uint32_t tiles;
-  uint32_t across;  // of them
-  uint32_t tile_rows;
-  uint32_t tile_columns;
-  uint32_t rows;
-  uint32_t columns;
-};
-
 // A tile whose operands are brought: its parts, and the copies of each. In shared memory, so that neither side
 // keeps it in registers.
 struct Brought {
@@ -50,7 +40,6 @@ struct Brought {
   bool b_by_line;
   bool ends;     // the ring is empty after every part, because the tail needs its memory
   bool goes_on;  // with the tile of the next task
-  TileGrid grid;
 };
 
 }  // namespace trek::device::tensor

@@ -350,17 +350,6 @@ TREK_UNIT void describe_copied(const Node& node, std::byte* arena, int64_t tile,
   tensor::describe_ahead(node, arena, tile, brought);
 }
 #endif
-#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
-TREK_UNIT void follow_copied(const tensor::Brought& brought, bool follows) {
-  if (follows)
-    tensor::follow_ring(memory_of_units, brought);
-  else if (__nvvm_read_ptx_sreg_tid_x() == 0)
-    tensor::kept_brought().first_step = 0;
-}
-TREK_UNIT bool describe_next_copied(int64_t tile, tensor::Brought& brought) {
-  return tensor::describe_next(tensor::kept_brought(), tile, brought);
-}
-#endif
 #ifdef TREK_SM90A
 template <class Next>
 TREK_UNIT void bring_copied(Next next) {

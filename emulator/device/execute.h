@@ -37,12 +37,6 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 // By one thread.
 TREK_UNIT void describe_copied(const Node& node, std::byte* arena, int64_t tile,
                                tensor::Brought& brought);
-#else
-// Before code that is made for such a product: whether it goes on with the ring of the task before, as `brought` says. By
-// the first warp.
-TREK_UNIT void follow_copied(const tensor::Brought& brought, bool follows);
-// What is to be brought for another tile of the node whose tile is being brought; whether that can be said. By one thread.
-TREK_UNIT bool describe_next_copied(int64_t tile, tensor::Brought& brought);
 #endif
 // Brings the operands of such a tile; by all lanes of a warp that is none of the block's, to which memory that other
 // blocks wrote must be visible. Before it asks for the last of them it calls next(), which gives the task that is

@@ -49,11 +49,6 @@ struct Ring90 {
 };
 static_assert(Ring90::slots(256) >= 4);
 
-// Of the tile that is being brought.
-TREK_TILE Brought& kept_brought() {
-  return *reinterpret_cast<Brought*>(memory_of_units + Ring90::kBroughtAt);
-}
-
 // The address of the memory that units share.
 TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shared<std::byte>(0)); }
 
@@ -108,33 +103,22 @@ TREK_TILE bool empties_ring(const Matrix& of) {
   return of.tail_steps == Matrix::kNoTail;
 }
 
-// Has `brought` be of the tile in a row and a column of tiles, in a ring of its own.
-TREK_TILE void describe_tile(Brought& brought, uint32_t row, uint32_t column) {
-  const TileGrid& grid = brought.grid;
-  const auto end = [](uint32_t first, uint32_t at_once, uint32_t all)
-                       TREK_TILE_LAMBDA { return first + at_once < all ? first + at_once : all; };
-  brought.first_row = row * grid.tile_rows;
-  brought.first_column = column * grid.tile_columns;
-  brought.end_row = end(brought.first_row, grid.tile_rows, grid.rows);
-  brought.end_column = end(brought.first_column, grid.tile_columns, grid.columns);
-  const uint32_t width = brought.end_column - brought.first_column;
-  brought.across = width <= brought.columns ? 1 : (width + brought.columns - 1) / brought.columns;
-  brought.first_step = 0;
-  brought.begun = 0;
-  brought.goes_on = false;
-}
-
 // Says what is to be brought for a tile of a node, but for the matrices of a batch; one thread.
-TREK_TILE void describe_brought(const Node& node, const std::byte* maps, int64_t batch,
-                                uint32_t row, uint32_t column, const RingForm& form,
-                                Brought& brought) {
+TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const Tile& tile,
+                                const RingForm& form, Brought& brought) {
   const Matrix& of = node.matrix;
   brought.maps = reinterpret_cast<const TensorMap*>(maps);
-  brought.batch = batch;
+  brought.batch = tile.batch;
   brought.left_matrix = 0;
   brought.right_matrix = 0;
+  brought.first_row = static_cast<uint32_t>(tile.first_row);
+  brought.first_column = static_cast<uint32_t>(tile.first_column);
+  brought.end_row = static_cast<uint32_t>(tile.end_row);
+  brought.end_column = static_cast<uint32_t>(tile.end_column);
   brought.rows = form.rows;
   brought.columns = form.columns;
+  const uint32_t width = brought.end_column - brought.first_column;
+  brought.across = width <= form.columns ? 1 : (width + form.columns - 1) / form.columns;
   brought.slots = form.slots;
   brought.readers = form.readers;
   brought.k = static_cast<uint32_t>(of.k);
@@ -153,24 +137,10 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, int64_t
                                                 : kPartRows;
   brought.left_lines = of.a_k == 1 ? lines_brought(of.m, form.rows) : at_once;
   brought.right_lines = of.b_k == 1 ? lines_brought(of.n, form.columns) : at_once;
+  brought.first_step = 0;
+  brought.begun = 0;
   brought.ends = empties_ring(of);
-  brought.grid = {static_cast<uint32_t>(of.down * of.across),
-                  static_cast<uint32_t>(of.across),
-                  static_cast<uint32_t>(of.tile_rows),
-                  static_cast<uint32_t>(of.tile_columns),
-                  static_cast<uint32_t>(of.m),
-                  static_cast<uint32_t>(of.n)};
-  describe_tile(brought, row, column);
-}
-
-// Describes tile `number` of the node that `before` is of; whether it is of its first matrix, as that is.
-TREK_TILE bool describe_next(const Brought& before, int64_t number, Brought& brought) {
-  if (before.batch != 0 || number >= before.grid.tiles) return false;
-  brought = before;
-  const auto tile = static_cast<uint32_t>(number);
-  const uint32_t row = tile / before.grid.across;
-  describe_tile(brought, row, tile - row * before.grid.across);
-  return true;
+  brought.goes_on = false;
 }
 
 // Makes the barriers of a ring; by a warp, a lane each slot's.
@@ -181,44 +151,20 @@ TREK_TILE void make_ring(const Task& task, const RingForm& form) {
   before_engine();
 }
 
-// Whether two operands that begin there have a byte in common.
-template <class Place>
-TREK_TILE bool overlap(Place a, const Operand& of_a, Place b, const Operand& of_b) {
-  const auto bytes_of = [](const Operand& of) TREK_TILE_LAMBDA {
-    return of.elements * size_of(static_cast<DType>(of.dtype));
-  };
-  return a < b + bytes_of(of_b) && b < a + bytes_of(of_a);
-}
-
 // Makes the ring of tile `number`; by the first warp, which is in time for the block's next meeting with the warp that
 // asks.
 TREK_TILE void begin_ring(const Task& task, int64_t number) {
   warp_sync();  // a lane has just written the task's surroundings
-#ifdef TREK_SPECIALISED
-  if (task.shared<const Brought>(Ring90::kBroughtAt)->first_step != 0)
-    return;  // see follow_copied()
-#endif
   const RingForm form = ring_form(task.node().matrix);
   make_ring(task, form);
   if (task.thread() != 0) return;
   const Node& node = task.node();
-  const Matrix& of = node.matrix;
-  const int64_t tiles = of.down * of.across;  // of a matrix
-  const int64_t batch = number < tiles ? 0 : number / tiles;
-  const int64_t within = number - batch * tiles;
+  const Tile tile = tile_of(node.matrix, number);
   auto& brought = *task.shared<Brought>(Ring90::kBroughtAt);
-  describe_brought(node, task.at(node.scratch), batch, static_cast<uint32_t>(within / of.across),
-                   static_cast<uint32_t>(within % of.across), form, brought);
-#ifdef TREK_SPECIALISED
-  const auto is_written = [&](const Operand& from) TREK_TILE_LAMBDA {
-    return overlap(task.memory(from), from, task.memory(node.result(0)), node.result(0));
-  };
-  // No other tile may come while this one's results are stored.
-  if (is_written(node.operand(0)) || is_written(node.operand(1))) brought.grid.tiles = 0;
-#endif
-  if (batch == 0) return;
-  brought.left_matrix = static_cast<uint32_t>(place_of(node, of.a_batch, batch));
-  brought.right_matrix = static_cast<uint32_t>(place_of(node, of.b_batch, batch));
+  describe_brought(node, task.at(node.scratch), tile, form, brought);
+  if (tile.batch == 0) return;
+  brought.left_matrix = static_cast<uint32_t>(place_of(node, node.matrix.a_batch, tile.batch));
+  brought.right_matrix = static_cast<uint32_t>(place_of(node, node.matrix.b_batch, tile.batch));
 }
 
 // Describes tile `number` ahead of the task, if it is of the first matrix: `steps` are 0 if not. Without divisions of 64
@@ -230,17 +176,8 @@ TREK_TILE void describe_ahead(const Node& node, std::byte* arena, int64_t number
   if (number >= of.down * of.across) return;
   const uint32_t row = static_cast<uint32_t>(number) / static_cast<uint32_t>(of.across);
   const uint32_t column = static_cast<uint32_t>(number) - row * static_cast<uint32_t>(of.across);
-  describe_brought(node, arena + node.scratch, 0, row, column, ring_form(of), brought);
-}
-
-// Has a tile go on with the ring of the one before, as `brought` says; by the first warp.
-TREK_TILE void follow_ring(std::byte* shared, const Brought& brought) {
-  constexpr uint32_t kWords = sizeof(Brought) / 4;
-  static_assert(sizeof(Brought) % 4 == 0 && kWords <= 32);
-  const uint32_t lane = __nvvm_read_ptx_sreg_tid_x();
-  if (lane < kWords)
-    reinterpret_cast<Aliased<uint32_t>*>(shared + Ring90::kBroughtAt)[lane] =
-        reinterpret_cast<const Aliased<uint32_t>*>(&brought)[lane];
+  const Tile tile = tile_at(of, 0, row, column);
+  describe_brought(node, arena + node.scratch, tile, ring_form(of), brought);
 }
 
 // begin_ring() of a tile that has been described ahead, or `follows` going on with the ring of the one before.
@@ -248,11 +185,15 @@ TREK_TILE void begin_ring(const Task& task, int64_t number, const Brought& broug
   if (brought.steps == 0) return begin_ring(task, number);
   warp_sync();
   if (!follows) make_ring(task, ring_form(task.node().matrix));
-  follow_ring(task.shared<std::byte>(0), brought);
+  constexpr uint32_t kWords = sizeof(Brought) / 4;
+  static_assert(sizeof(Brought) % 4 == 0 && kWords <= 32);
+  if (task.thread() < kWords)
+    task.shared<Aliased<uint32_t>>(Ring90::kBroughtAt)[task.thread()] =
+        reinterpret_cast<const Aliased<uint32_t>*>(&brought)[task.thread()];
 }
 
-// A task that is ready to be executed behind one whose operands are brought, and what is to be brought for it; nullptr:
-// there is none. No nodes: both are of the same one.
+// A task that is ready to be executed behind one whose operands are brought, and what is to be brought for it. No node:
+// there is none.
 struct Upcoming {
   const Node* before;
   const Node* node;
@@ -261,9 +202,12 @@ struct Upcoming {
 
 // Whether the copies of a node may come while the results of the one before are stored.
 TREK_TILE bool may_follow(const Node& before, const Node& node) {
+  const auto end_of = [](const Operand& at) TREK_TILE_LAMBDA {
+    return at.offset + at.elements * size_of(static_cast<DType>(at.dtype));
+  };
   const Operand& to = before.result(0);
   const auto is_written = [&](const Operand& from) TREK_TILE_LAMBDA {
-    return overlap(from.offset, from, to.offset, to);
+    return from.offset < end_of(to) && to.offset < end_of(from);
   };
   return !is_written(node.operand(0)) && !is_written(node.operand(1));
 }
@@ -340,10 +284,9 @@ TREK_TILE bool may_share(const Brought& before, const Brought& to) {
 
 // Has a task go on with the ring of `brought`, whose last step is asked for next, if it can; by one lane.
 TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
-  if (next.brought == nullptr) return false;
+  if (next.node == nullptr) return false;
   Brought& to = *next.brought;
-  if (!may_share(brought, to)) return false;
-  if (next.node != nullptr && !may_follow(*next.before, *next.node)) return false;
+  if (!may_share(brought, to) || !may_follow(*next.before, *next.node)) return false;
   move_on(place, to.slots);
   to.first_step = place.slot + (place.parity == 0 ? to.slots : place.slot == 0 ? 2 * to.slots : 0);
   // One step is left, with which the task behind it may be asked for; the slot of the last step now comes back with the
@@ -400,7 +343,7 @@ template <class Next>
 TREK_TILE void bring_tile(Next next) {
   meet();
   const uint32_t shared = shared_address(memory_of_units);
-  Brought& kept = kept_brought();
+  auto& kept = *reinterpret_cast<Brought*>(memory_of_units + Ring90::kBroughtAt);
   // A copy: when the last operands are there, the block may go on to a task of another kind.
   const Brought brought = kept;
   before_engine();

@@ -51,7 +51,7 @@ struct Slot {
   const device::Node* node;          // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   Due due;
-  device::tensor::Brought brought;  // of Kind::copied, where it is described ahead
+  device::tensor::Brought brought;  // of Kind::copied, where the kernel's own code executes it
   alignas(16) unsigned char descriptor[device::kNodeBytes];
 };
 

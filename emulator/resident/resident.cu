@@ -539,10 +539,6 @@ TREK_RESIDENT void compute() {
     bool trapped = false;
 #ifdef TREK_SPECIALISED
     if (is_of_unit(kind)) {
-#ifdef TREK_SM90A
-      if (kind == Kind::copied && thread_number() < 32)
-        device::follow_copied(slot.brought, shared.follows == n);
-#endif
       trapped = perform_node(shared, slot, kind);
     } else if (is_ready(shared, slot, place)) {
       if (kind == Kind::halt) return Place().go_on(false);
@@ -595,21 +591,15 @@ class NextCopied {
  public:
   TREK_RESIDENT NextCopied(Shared& shared, uint32_t n) : shared_(shared), n_(n) {}
   TREK_RESIDENT device::tensor::Upcoming operator()() const {
+#ifdef TREK_SPECIALISED
+    return {};  // only the code of a node knows what it brings
+#else
     const uint32_t next = n_ + 1;
     uint64_t* ready = &shared_.ready[next % kSlots];
     if (!barrier_passed(ready, phase(next))) return {};
-    const Slot& here = shared_.slot[n_ % kSlots];
     Slot& slot = shared_.slot[next % kSlots];
-    if (slot.record.kind != Kind::copied || slot.skip != 0) return {};
-#ifdef TREK_SPECIALISED
-    // Only the code of a node knows what it brings, but for another tile of its own.
-    if (slot.descriptors != here.descriptors ||
-        !device::describe_next_copied(slot.record.first, slot.brought))
-      return {};
-    return {nullptr, nullptr, &slot.brought};
-#else
-    if (slot.brought.steps == 0) return {};
-    return {here.node, slot.node, &slot.brought};
+    if (slot.record.kind != Kind::copied || slot.skip != 0 || slot.brought.steps == 0) return {};
+    return {shared_.slot[n_ % kSlots].node, slot.node, &slot.brought};
 #endif
   }
   // Its first operands will have been asked for.
