@@ -78,7 +78,7 @@ void elect(Warp& warp, const Instruction& i, uint32_t lanes) {
 
 // ---- warps of a block ----------------------------------------------------------------------------
 
-// bar.sync number{, threads}
+// bar.sync number{, threads}; bar.arrive number, threads
 template <bool kWaits>
 void barrier(Warp& warp, const Instruction& i, uint32_t lanes) {
   const auto any = static_cast<uint32_t>(std::countr_zero(lanes));
@@ -90,7 +90,10 @@ void barrier(Warp& warp, const Instruction& i, uint32_t lanes) {
   if (number >= kNamedBarriers)
     warp.fail("there are 16 barriers, not one of number " + std::to_string(number));
   if (threads % kLanes != 0) warp.fail("a barrier of a part of a warp");
-  if (kWaits) warp.wait_at_barrier(number, lanes);
+  if (kWaits)
+    warp.wait_at_barrier(number, lanes);
+  else if (warp.races() != nullptr)
+    warp.races()->arrive_at_block_barrier(number, warp.thread(0), lanes);
   block.arrive(number, threads, kLanes);
 }
 
