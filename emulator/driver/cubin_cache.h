@@ -1,4 +1,4 @@
-// Cubins that were made once, kept by their keys as files of this user: in $TREK_CUBIN_CACHE, else in trek/cubins of
+// Cubins that were made once, and PTX of which the driver makes one as it loads it, kept by their keys as files of this user: in $TREK_CUBIN_CACHE, else in trek/cubins of
 // $XDG_CACHE_HOME or ~/.cache; an empty $TREK_CUBIN_CACHE means nowhere. Builds keep theirs there too (assemble.sh).
 #pragma once
 

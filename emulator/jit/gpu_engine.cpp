@@ -43,28 +43,35 @@ class PlanCompiler : public resident::GpuCompiler {
                                    const driver::Context& context, resident::Phases& phases,
                                    const std::atomic<bool>* cancelled) const override {
     const Wanted wanted = wanted_of(plan, image);
+    // The driver compiles PTX that it loads for itself, and what it links for others that may call it: then it ignores
+    // `setmaxnreg`, and lets one product of a warpgroup wait for the other (ptxas: C7504, C7509). But it may not load
+    // while a kernel runs.
+    const bool links = cancelled != nullptr;
+    std::string key = compiler_.key(wanted.requests, level_);
     const driver::Version capability = context.device().capability;
-    const std::string key = fmt::format("{}-{}.{}-{}", compiler_.key(wanted.requests, level_),
-                                        capability.major, capability.minor, driver_);
-    std::string cubin;
+    key += links ? fmt::format("-{}.{}-{}", capability.major, capability.minor, driver_) : "-ptx";
+    std::string code;
     if (auto kept = driver::find_cubin(key)) {
-      cubin = std::move(*kept);
+      code = std::move(*kept);
       phases.end("compile");
     } else {
       auto made = compiler_.compile(wanted.requests, level_, threads_here(), cancelled);
       if (const auto* refusal = std::get_if<Refusal>(&made))
         return problem_of(plan, wanted, *refusal);
       phases.end("compile");
-      auto assembled = driver::assemble(context, "a program", std::get<std::string>(made));
-      if (!assembled)
-        return problem(isa::ErrorCode::UnknownInstruction,
-                       "the engine jit: " + assembled.error().text());
-      cubin = assembled.take();
-      driver::keep_cubin(key, cubin);
-      phases.end("assemble");
+      code = std::get<std::string>(std::move(made));
+      if (links) {
+        auto assembled = driver::assemble(context, "a program", code);
+        if (!assembled)
+          return problem(isa::ErrorCode::UnknownInstruction,
+                         "the engine jit: " + assembled.error().text());
+        code = assembled.take();
+        phases.end("assemble");
+      }
+      driver::keep_cubin(key, code);
     }
     name_code(wanted, plan.nodes.size(), image);
-    return cubin;
+    return code;
   }
 
  private:

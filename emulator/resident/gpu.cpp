@@ -21,9 +21,9 @@ using driver::Status;
 
 constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::kSharedBytes;
 
-// What compile() makes of an image.
-struct Cubin : public MachineCode {
-  explicit Cubin(std::string text) : bytes(std::move(text)) {}
+// What compile() makes of an image: a cubin or PTX.
+struct CompiledKernel : public MachineCode {
+  explicit CompiledKernel(std::string text) : bytes(std::move(text)) {}
   std::string bytes;
 };
 
@@ -229,18 +229,18 @@ isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(
     const std::atomic<bool>* cancelled) const {
   if (Status status = context_.make_current(); !status)
     return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + status.error().text());
-  auto cubin = compiler_->compile(plan, image, context_, phases, cancelled);
-  if (!cubin) return cubin.take_problems();
-  return std::shared_ptr<const MachineCode>(std::make_shared<Cubin>(cubin.take()));
+  auto made = compiler_->compile(plan, image, context_, phases, cancelled);
+  if (!made) return made.take_problems();
+  return std::shared_ptr<const MachineCode>(std::make_shared<CompiledKernel>(made.take()));
 }
 
 // Not while a launch runs: the driver may want to wait for it.
 Result<std::shared_ptr<const MachineCode>> Gpu::load(std::shared_ptr<const MachineCode> code,
                                                      Phases& phases) const {
   if (Status status = context_.make_current(); !status) return status.error();
-  const auto& cubin = static_cast<const Cubin&>(*code);
+  const auto& made = static_cast<const CompiledKernel&>(*code);
   auto loaded = load_kernel(
-      context_, [&] { return driver::Module::load(context_, "a program", cubin.bytes); });
+      context_, [&] { return driver::Module::load(context_, "a program", made.bytes); });
   if (!loaded) return loaded.error();
   phases.end("kernel");
   return std::shared_ptr<const MachineCode>(loaded.take());
