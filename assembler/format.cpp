@@ -178,9 +178,25 @@ class Formatter {
 
   bool inside(TokenKind kind) const { return !brackets_.empty() && brackets_.back().kind == kind; }
 
-  // Whether a blank stands between piece i - 1 and piece i of a line. Between an operator and its
-  // operands the author's choice holds: `1/255`, `I + 1`.
+  // Whether a blank stands between piece i - 1 and piece i of a line.
   bool wants_blank(const std::vector<Piece>& pieces, size_t i) const {
+    return reads_better_apart(pieces, i) || would_merge(pieces[i - 1], pieces[i]);
+  }
+
+  // Whether punctuation that stood apart from what follows would be read as another token beside it:
+  // `= =`, `% x`.
+  static bool would_merge(const Piece& left, const Piece& right) {
+    if (!right.token.spaced || (!is_operator(left.token.kind) && !left.token.is(TokenKind::assign)))
+      return false;
+    const std::string glued = fmt::format("{}{}", left.text, right.text);
+    Lexer lexer(glued, {0, 0, static_cast<uint32_t>(glued.size()), 1, 0});
+    const Token token = lexer.next();
+    return token.kind != left.token.kind || token.length != left.text.size();
+  }
+
+  // Between an operator and its operands the author's choice holds: `1/255`, `I + 1`. What is chosen
+  // must be chosen again where it is read as `spaced`.
+  bool reads_better_apart(const std::vector<Piece>& pieces, size_t i) const {
     const Token& left = pieces[i - 1].token;
     const Token& right = pieces[i].token;
     if (right.is(TokenKind::comma) || right.is(TokenKind::right_paren) ||
@@ -194,14 +210,13 @@ class Formatter {
     if (left.is(TokenKind::comma)) return !inside(TokenKind::left_bracket);
     if (left.is(TokenKind::assign) || right.is(TokenKind::assign))
       return is_definition(pieces, left.is(TokenKind::assign) ? i - 1 : i);
-    if (right.is(TokenKind::left_paren))
+    if (right.is(TokenKind::left_paren) || right.is(TokenKind::left_bracket))
       return !left.is(TokenKind::word) && (!is_operator(left.kind) || right.spaced);
-    if (right.is(TokenKind::left_bracket)) return !left.is(TokenKind::word);
     if (right.is(TokenKind::bang) && ends_operand(left.kind)) return right.spaced;
     if (left.is(TokenKind::bang)) return right.spaced;
     if (is_operator(left.kind)) return is_binary(pieces, i - 1) && right.spaced;
     if (is_operator(right.kind))
-      return right.spaced || (i + 1 < pieces.size() && pieces[i + 1].token.spaced);
+      return right.spaced || (i + 1 < pieces.size() && wants_blank(pieces, i + 1));
     return true;
   }
 

@@ -41,6 +41,20 @@ TEST_CASE("an expression keeps its author's blanks around operators") {
   CHECK(formatted("loop $i = 0 until -1") == "loop $i = 0 until -1\n");
 }
 
+TEST_CASE("an operator before a bracket keeps its author's blanks") {
+  CHECK(formatted("a= f32*[1]") == "a=f32*[1]\n");
+  CHECK(formatted("a f32 *[1]") == "a f32 *[1]\n");
+  CHECK(formatted("a f32* [1]") == "a f32 * [1]\n");
+  CHECK(formatted("a f32* (1)") == "a f32 * (1)\n");
+}
+
+TEST_CASE("what stands apart and would be another token together stays apart") {
+  CHECK(formatted("a= = b") == "a= = b\n");
+  CHECK(formatted("(% x, - > y)") == "(% x, - >y)\n");
+  CHECK(formatted("a - & & b") == "a - & &b\n");
+  CHECK(formatted("% {\n}") == "% {\n}\n");
+}
+
 TEST_CASE("indentation follows braces, and lines that go on have two blanks more") {
   CHECK(formatted(".func main() {\nloop $i = 0 until 2 {\n%a = copy @x\n}\n}") ==
         ".func main() {\n  loop $i = 0 until 2 {\n    %a = copy @x\n  }\n}\n");
