@@ -1,5 +1,6 @@
-// Cubins that were made once, and PTX of which the driver makes one as it loads it, kept by their keys as files of this user: in $TREK_CUBIN_CACHE, else in trek/cubins of
-// $XDG_CACHE_HOME or ~/.cache; an empty $TREK_CUBIN_CACHE means nowhere. Builds keep theirs there too (assemble.sh).
+// Code for a GPU that was made once: cubins, and PTX of which the driver makes one as it loads it. Files of this user,
+// by their keys, in $TREK_CUBIN_CACHE, else in trek/cubins of $XDG_CACHE_HOME or ~/.cache; an empty $TREK_CUBIN_CACHE
+// means nowhere. Builds keep their cubins there too (assemble.sh).
 #pragma once
 
 #include <optional>
