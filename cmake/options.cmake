@@ -45,11 +45,12 @@ if(TREK_COVERAGE)
   target_link_options(trek_options INTERFACE --coverage)
 endif()
 
-# Libraries under fuzzing carry libFuzzer's edge counters; its main comes with the fuzz targets
+# trek_fuzzed: the libraries under fuzzing carry libFuzzer's edge counters; its main comes with the fuzz targets
 # (trek_add_fuzz in testing.cmake), so the tools of the same build stay ordinary programs.
+add_library(trek_fuzzed INTERFACE)
 if(TREK_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "TREK_FUZZ needs clang: cmake --preset asan")
   endif()
-  target_compile_options(trek_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_compile_options(trek_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -80,7 +80,7 @@ function(trek_add_fuzz NAME)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LIBS")
   if(TREK_FUZZ)
     add_executable(fuzz-${NAME} ${ARG_UNPARSED_ARGUMENTS})
-    target_link_libraries(fuzz-${NAME} PRIVATE trek_options ${ARG_LIBS})
+    target_link_libraries(fuzz-${NAME} PRIVATE trek_options trek_fuzzed ${ARG_LIBS})
     target_link_options(fuzz-${NAME} PRIVATE -fsanitize=fuzzer)
   endif()
   trek_add_check(

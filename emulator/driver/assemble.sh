@@ -2,28 +2,21 @@
 # assemble.sh PTXAS TARGET MAX_SPILL PTX CUBIN: assembles PTX for TARGET, and fails on a warning of the C75xx
 # family and on more than MAX_SPILL bytes of spilled registers in a function; "" allows any.
 #
-# What ptxas says is kept in CUBIN.log. The same PTX is assembled once for all builds of this user: cubins
-# and logs are kept in $TREK_CUBIN_CACHE (~/.cache/trek/cubins; empty: nowhere) for thirty days.
+# What ptxas says is kept in CUBIN.log. The same PTX is assembled once for all builds of this user (kept.sh).
 set -eu
+. "$(dirname "$0")/kept.sh"
 ptxas=$1 target=$2 most=$3 ptx=$4 cubin=$5
 log=$cubin.log
+kept=$({ "$ptxas" --version && echo "$target" && cat "$ptx"; } | kept_path)
 
-cache=${TREK_CUBIN_CACHE-${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}}
-[ -n "${TREK_CUBIN_CACHE-}" ] || cache=${cache:+$cache/trek/cubins}
-kept=
-if [ -n "$cache" ] && mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ]; then
-  kept=$cache/$({ "$ptxas" --version && echo "$target" && cat "$ptx"; } | sha256sum | cut -c 1-40)
-fi
-
-if [ -n "$kept" ] && [ -f "$kept.cubin" ] && cp "$kept.log" "$log"; then
-  cp "$kept.cubin" "$cubin"
+if [ -n "$kept" ] && cp "$kept.cubin" "$cubin" 2>/dev/null && cp "$kept.log" "$log"; then
   touch "$kept.cubin" "$kept.log"
 else
   "$ptxas" -v -arch "$target" "$ptx" -o "$cubin" >"$log" 2>&1 || { cat "$log"; exit 1; }
   if [ -n "$kept" ]; then
-    cp "$log" "$kept.$$" && mv "$kept.$$" "$kept.log"
-    cp "$cubin" "$kept.$$" && mv "$kept.$$" "$kept.cubin" # last: who finds it finds the log
-    find "$cache" -type f -mtime +30 -delete
+    keep "$log" "$kept.log"
+    keep "$cubin" "$kept.cubin" # last: who finds it finds the log
+    forget_old "$kept"
   fi
 fi
 

@@ -48,6 +48,7 @@ function(trek_add_fat_binary TARGET SOURCE)
     cmake_path(GET SOURCE STEM name)
   endif()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/generated)
+  set(compile ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/compile.sh)
   set(assemble ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/assemble.sh)
   file(MAKE_DIRECTORY ${folder})
   # Contraction off and correctly rounded operations: the strict numerics hold on the device too.
@@ -75,10 +76,9 @@ function(trek_add_fat_binary TARGET SOURCE)
     set(ptx ${folder}/${name}.${level}.ptx)
     add_custom_command(
       OUTPUT ${ptx}
-      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${TREK_DEVICE_CLANG} ${flags} --cuda-gpu-arch=${level}
-              ${ARG_DEFINITIONS} -S -o ${ptx} -MD -MF ${ptx}.d -MT ${ptx}
+      COMMAND ${compile} ${TREK_DEVICE_CLANG} ${ptx} ${flags} --cuda-gpu-arch=${level} ${ARG_DEFINITIONS} -S
               ${CMAKE_CURRENT_SOURCE_DIR}/${SOURCE}
-      DEPENDS ${SOURCE}
+      DEPENDS ${SOURCE} ${compile}
       DEPFILE ${ptx}.d
       COMMENT "Compiling ${SOURCE} to PTX (${name}, ${level})"
       VERBATIM)
