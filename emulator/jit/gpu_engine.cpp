@@ -1,21 +1,19 @@
 #include "emulator/jit/gpu_engine.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "emulator/device/node.h"
 #include "emulator/driver/cubin_cache.h"
 #include "emulator/driver/module.h"
 #include "emulator/driver/support.h"
+#include "emulator/driver/toolkit.h"
 #include "emulator/jit/library.h"
 #include "emulator/jit/requests.h"
 #include "emulator/loading.h"
@@ -30,10 +28,36 @@ constexpr std::string_view kPortable = "sm_80";
 
 int threads_here() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
+// What makes cubins of code for a device.
+struct Assembler {
+  std::optional<driver::Tool> ptxas;  // else the driver
+  std::string target;                 // of ptxas
+  std::string name;  // of all that a cubin depends on beside its PTX, as a part of a file's name
+};
+
+// ptxas, where there is one that is no newer than the driver, which might not take its cubins.
+Assembler assembler_for(const driver::Cuda& cuda, const driver::DeviceInfo& device,
+                        std::string_view level) {
+  const driver::Version capability = device.capability;
+  if (auto ptxas = driver::Tool::ptxas()) {
+    const auto toolkit = ptxas->toolkit();
+    if (toolkit && *toolkit <= cuda.version()) {
+      std::string target = level == kHopper
+                               ? std::string(level)
+                               : fmt::format("sm_{}{}", capability.major, capability.minor);
+      std::string name = fmt::format("{}-ptxas-{}", target, toolkit->text());
+      return {std::move(ptxas), std::move(target), std::move(name)};
+    }
+  }
+  std::string driver = driver::nvidia_driver_version();
+  if (driver.empty()) driver = cuda.version().text();
+  return {{}, "", fmt::format("{}.{}-{}", capability.major, capability.minor, driver)};
+}
+
 class PlanCompiler : public resident::GpuCompiler {
  public:
-  PlanCompiler(const jit::GpuCompiler& compiler, std::string level, std::string driver)
-      : compiler_(compiler), level_(std::move(level)), driver_(std::move(driver)) {}
+  PlanCompiler(const jit::GpuCompiler& compiler, std::string level, Assembler assembler)
+      : compiler_(compiler), level_(std::move(level)), assembler_(std::move(assembler)) {}
 
   bool copies_tensors(const driver::DeviceInfo& /*device*/) const override {
     return level_ == kHopper;
@@ -43,13 +67,10 @@ class PlanCompiler : public resident::GpuCompiler {
                                    const driver::Context& context, resident::Phases& phases,
                                    const std::atomic<bool>* cancelled) const override {
     const Wanted wanted = wanted_of(plan, image);
-    // The driver compiles PTX that it loads for itself, and what it links for others that may call it: then it ignores
-    // `setmaxnreg`, and lets one product of a warpgroup wait for the other (ptxas: C7504, C7509). But it may not load
-    // while a kernel runs.
-    const bool links = cancelled != nullptr;
-    std::string key = compiler_.key(wanted.requests, level_);
-    const driver::Version capability = context.device().capability;
-    key += links ? fmt::format("-{}.{}-{}", capability.major, capability.minor, driver_) : "-ptx";
+    // What is compiled while a kernel runs may not be loaded as PTX (toolkit.h).
+    const bool assembles = cancelled != nullptr;
+    const std::string key =
+        compiler_.key(wanted.requests, level_) + (assembles ? "-" + assembler_.name : "-ptx");
     std::string code;
     if (auto kept = driver::find_cubin(key)) {
       code = std::move(*kept);
@@ -60,8 +81,8 @@ class PlanCompiler : public resident::GpuCompiler {
         return problem_of(plan, wanted, *refusal);
       phases.end("compile");
       code = std::get<std::string>(std::move(made));
-      if (links) {
-        auto assembled = driver::assemble(context, "a program", code);
+      if (assembles) {
+        auto assembled = assemble(context, code, cancelled);
         if (!assembled)
           return problem(isa::ErrorCode::UnknownInstruction,
                          "the engine jit: " + assembled.error().text());
@@ -75,6 +96,16 @@ class PlanCompiler : public resident::GpuCompiler {
   }
 
  private:
+  // By ptxas, or by the driver, whose linker has products wait for each other; also where ptxas does not know the device
+  // or does not run.
+  driver::Result<std::string> assemble(const driver::Context& context, const std::string& ptx,
+                                       const std::atomic<bool>* cancelled) const {
+    if (assembler_.ptxas) {
+      auto made = assembler_.ptxas->assemble("a program", ptx, assembler_.target, cancelled);
+      if (made || cancelled->load()) return made;
+    }
+    return driver::assemble(context, "a program", ptx);
+  }
   // What the frame is to know of a node's code.
   static resident::Kind kind_of(const device::Node& node) {
     if (device::may_trap(node)) return resident::Kind::task;
@@ -115,7 +146,7 @@ class PlanCompiler : public resident::GpuCompiler {
 
   const jit::GpuCompiler& compiler_;
   std::string level_;
-  std::string driver_;  // whose compiler makes the cubin
+  Assembler assembler_;
 };
 
 class GpuJitEngine : public Engine {
@@ -146,11 +177,12 @@ class GpuJitEngine : public Engine {
     std::string why;
     const GpuCompiler* compiler = gpu_compiler(why);
     if (compiler == nullptr) return {does_not_run(why)};
-    std::string driver = driver::nvidia_driver_version();
-    if (driver.empty()) driver = target_.cuda->version().text();
+    const auto device = target_.cuda->device(target_.ordinal);
+    if (!device) return {does_not_run(device.error().text())};
     auto machine = resident::open_gpu(
         *target_.cuda, target_.ordinal, phases_, executing_,
-        std::make_shared<PlanCompiler>(*compiler, target_.level, std::move(driver)));
+        std::make_shared<PlanCompiler>(*compiler, target_.level,
+                                       assembler_for(*target_.cuda, *device, target_.level)));
     if (!machine) return {does_not_run(machine.error().text())};
     machine_ = machine.take();
     return {};
@@ -199,55 +231,19 @@ isa::Problem cannot_print(const std::string& why) {
   return problem(isa::ErrorCode::UnknownInstruction, why);
 }
 
-// A file that goes when this does.
-class Scratch {
- public:
-  explicit Scratch(std::string_view suffix)
-      : path_(std::filesystem::temp_directory_path() / fmt::format("trek-{}{}", getpid(), suffix)) {
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code error;
-    std::filesystem::remove(path_, error);
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-// What a command writes, and how it ended.
-std::pair<std::string, int> output_of(const std::string& command) {
-  std::string text;
-  FILE* pipe = popen(command.c_str(), "r");  // NOLINT(cert-env33-c): two tools of a toolkit
-  if (pipe == nullptr) return {text, -1};
-  std::array<char, 4096> piece{};
-  for (size_t n = 0; (n = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
-    text.append(piece.data(), n);
-  return {text, pclose(pipe)};
-}
-
 isa::Result<std::string> disassembled(const std::string& ptx, std::string_view level) {
-  for (const char* tool : {"ptxas", "nvdisasm"})
-    if (output_of(fmt::format("command -v {}", tool)).second != 0)
-      return cannot_print(
-          fmt::format("--dump sass needs ptxas and nvdisasm of the CUDA toolkit: there is no {} on "
-                      "the PATH; --dump ptx needs neither",
-                      tool));
-  const Scratch source(".ptx");
-  const Scratch cubin(".cubin");
-  FILE* file = std::fopen(source.path().c_str(), "w");
-  const bool written =
-      file != nullptr && std::fwrite(ptx.data(), 1, ptx.size(), file) == ptx.size();
-  if (file == nullptr || std::fclose(file) != 0 || !written)
-    return cannot_print("--dump sass cannot write " + source.path());
-  auto [log, assembled] = output_of(
-      fmt::format("ptxas -arch {} '{}' -o '{}' 2>&1", level, source.path(), cubin.path()));
-  if (assembled != 0) return cannot_print("ptxas does not take the code: " + log);
-  auto [text, shown] = output_of(fmt::format("nvdisasm -c '{}' 2>&1", cubin.path()));
-  if (shown != 0) return cannot_print("nvdisasm: " + text);
-  return std::move(text);
+  const auto ptxas = driver::Tool::ptxas();
+  const auto nvdisasm = driver::Tool::nvdisasm();
+  if (!ptxas || !nvdisasm)
+    return cannot_print(
+        fmt::format("--dump sass needs ptxas and nvdisasm of the CUDA toolkit: there is no {} on "
+                    "the PATH or in /usr/local/cuda; --dump ptx needs neither",
+                    ptxas ? "nvdisasm" : "ptxas"));
+  const auto cubin = ptxas->assemble("the code", ptx, level);
+  if (!cubin) return cannot_print(cubin.error().text());
+  auto text = nvdisasm->disassemble("the code", *cubin);
+  if (!text) return cannot_print(text.error().text());
+  return text.take();
 }
 
 }  // namespace

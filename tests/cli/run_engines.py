@@ -146,8 +146,13 @@ class Code(CommandLine):
         self.assertIn("; simple.trek:8:3: @y = relu %e\n", self.on_device("ir").stdout)
 
     def test_sass_without_the_toolkit_says_what_is_missing(self):
-        said = self.on_device("sass", code=4, PATH="/nonexistent").stderr
-        self.assertIn("there is no ptxas on the PATH", said)
+        said = self.on_device("sass", code=4, TREK_PTXAS="").stderr
+        self.assertIn("there is no ptxas on the PATH or in /usr/local/cuda", said)
+
+    def test_sass_with_a_tool_that_fails_says_which_and_how(self):
+        said = self.on_device("sass", code=4, TREK_PTXAS="/bin/false",
+                              TREK_NVDISASM="/bin/false").stderr
+        self.assertIn("assembling the code for sm_90a with /bin/false: exit code 1", said)
 
 
 class Auto(CommandLine):
