@@ -350,17 +350,21 @@ class NvptxCompiler : public GpuCompiler {
     if (llvm::verifyModule(module, &out)) return error("the kernel is not valid: " + why);
     auto ptx = generate(module, **machine, llvm::CodeGenFileType::AssemblyFile);
     if (!ptx) return ptx.takeError();
-    return annotated({ptx->data(), ptx->size()}, requests);
+    return annotated({ptx->data(), ptx->size()}, requests, in_line);
   }
 
-  // The lines of the program before each function.
-  static std::string annotated(llvm::StringRef ptx, std::span<const Request> requests) {
+  // The lines of the program before each function, and those of nodes without one before the kernel.
+  static std::string annotated(llvm::StringRef ptx, std::span<const Request> requests,
+                               const std::vector<bool>& in_line) {
     std::map<std::string, const Request*, std::less<>> functions;
     for (size_t i = 0; i < requests.size(); ++i) functions[name_of(i)] = &requests[i];
     std::string text;
     llvm::raw_string_ostream out(text);
     while (!ptx.empty()) {
       const auto [line, rest] = ptx.split('\n');
+      if (line.starts_with(".visible .entry "))
+        for (size_t i = 0; i < requests.size(); ++i)
+          if (in_line[i]) write_source(out, requests[i], "// in line: ");
       // A declaration has its parameters on the next lines.
       if (line.starts_with(".func ") && line.ends_with("(")) {
         const llvm::StringRef name = line.drop_front(6).trim().take_until(

@@ -1,6 +1,7 @@
 #include "emulator/jit/gpu_engine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <span>
@@ -231,7 +232,43 @@ isa::Problem cannot_print(const std::string& why) {
   return problem(isa::ErrorCode::UnknownInstruction, why);
 }
 
-isa::Result<std::string> disassembled(const std::string& ptx, std::string_view level) {
+// `text`, with each line of `source` behind `before`.
+void add_source(std::string& text, std::string_view source, std::string_view before) {
+  while (!source.empty()) {
+    const std::string_view line = source.substr(0, source.find('\n'));
+    source.remove_prefix(std::min(source.size(), line.size() + 1));
+    text += fmt::format("{}{}\n", before, line);
+  }
+}
+
+// The lines of the program before each function of nvdisasm's text, `$resident$node_3:`; those of nodes that have none,
+// being in line in the kernel, at the beginning.
+std::string with_source(std::string_view sass, const std::vector<Request>& requests) {
+  constexpr std::string_view kName = "$node_";
+  std::vector<bool> has_function(requests.size());
+  std::string functions;
+  functions.reserve(sass.size());
+  while (!sass.empty()) {
+    const std::string_view line = sass.substr(0, sass.find('\n'));
+    sass.remove_prefix(std::min(sass.size(), line.size() + 1));
+    size_t node = requests.size();
+    if (const size_t at = line.rfind(kName); line.ends_with(':') && at != std::string_view::npos)
+      std::from_chars(line.data() + at + kName.size(), line.data() + line.size() - 1, node);
+    if (node < requests.size()) {
+      has_function[node] = true;
+      add_source(functions, requests[node].source, "// ");
+    }
+    functions += line;
+    functions += '\n';
+  }
+  std::string text;
+  for (size_t node = 0; node < requests.size(); ++node)
+    if (!has_function[node]) add_source(text, requests[node].source, "// in line: ");
+  return text + functions;
+}
+
+isa::Result<std::string> disassembled(const std::string& ptx, std::string_view level,
+                                      const std::vector<Request>& requests) {
   const auto ptxas = driver::Tool::ptxas();
   const auto nvdisasm = driver::Tool::nvdisasm();
   if (!ptxas || !nvdisasm)
@@ -241,9 +278,9 @@ isa::Result<std::string> disassembled(const std::string& ptx, std::string_view l
                     ptxas ? "nvdisasm" : "ptxas"));
   const auto cubin = ptxas->assemble("the code", ptx, level);
   if (!cubin) return cannot_print(cubin.error().text());
-  auto text = nvdisasm->disassemble("the code", *cubin);
+  const auto text = nvdisasm->disassemble("the code", *cubin);
   if (!text) return cannot_print(text.error().text());
-  return text.take();
+  return with_source(*text, requests);
 }
 
 }  // namespace
@@ -296,7 +333,7 @@ isa::Result<std::string> print_gpu_code(
   if (const auto* refusal = std::get_if<Refusal>(&text))
     return problem_of(listing->plan, listing->wanted, *refusal);
   std::string code = std::get<std::string>(std::move(text));
-  if (form == Form::sass) return disassembled(code, level);
+  if (form == Form::sass) return disassembled(code, level, requests);
   return code;
 }
 

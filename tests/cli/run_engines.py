@@ -136,6 +136,7 @@ class Code(CommandLine):
         code = self.run_trek("--dump", "ptx", "--device", "h200", "large.trek",
                              env=os.environ | {"TREK_JIT_TARGET": "sm_90a"}).stdout
         self.assertNotIn("\n.func node_0(", code, "it is in line in the kernel")
+        self.assertIn("// in line: large.trek:5:3: @y = add @x, @y\n.visible .entry resident(", code)
         self.assertIn("cp.async.wait_group 1", code)
         # Four times sixteen bytes of each operand in a turn; from memory itself what is behind the last turn.
         self.assertGreaterEqual(code.count("ld.shared.v2.u64"), 8)
@@ -148,6 +149,21 @@ class Code(CommandLine):
     def test_sass_without_the_toolkit_says_what_is_missing(self):
         said = self.on_device("sass", code=4, TREK_PTXAS="").stderr
         self.assertIn("there is no ptxas on the PATH or in /usr/local/cuda", said)
+
+    def test_sass_has_the_source_beside_it(self):
+        # Stand-ins: the cubin is the PTX, whose functions are named as nvdisasm names them.
+        self.write("ptxas", "#!/bin/sh\ncat \"$3\" >\"$5\"\n")
+        self.write("nvdisasm", "#!/bin/sh\nsed -n 's/^.func \\(node_[0-9]*\\)($/$resident$\\1:/p' \"$2\"\n")
+        tools = {}
+        for tool in ("ptxas", "nvdisasm"):
+            (self.folder / tool).chmod(0o700)
+            tools["TREK_" + tool.upper()] = str(self.folder / tool)
+        self.assertEqual(self.on_device("sass", **tools).stdout,
+                         "// simple.trek:8:3: @y = relu %e\n$resident$node_0:\n")
+        self.write("in_line.trek", ".trek 1.0\n.state @x f32[2048,1024]\n.func main() {\n  @x = add @x, 1.0\n}\n")
+        said = self.run_trek("--dump", "sass", "--device", "h200", "in_line.trek",
+                             env=os.environ | {"TREK_JIT_TARGET": "sm_90a"} | tools).stdout
+        self.assertEqual(said, "// in line: in_line.trek:4:3: @x = add @x, 1.0\n")
 
     def test_sass_with_a_tool_that_fails_says_which_and_how(self):
         said = self.on_device("sass", code=4, TREK_PTXAS="/bin/false",
