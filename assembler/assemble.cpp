@@ -132,20 +132,6 @@ isa::Problems in_source_order(isa::Problems problems) {
   return sorted;
 }
 
-// A file of another kind: one word, where its bytes would give a hundred.
-std::optional<isa::Problem> not_text(std::string_view text, uint32_t file) {
-  constexpr size_t kLook = size_t{1} << 16;
-  const size_t zero = text.substr(0, kLook).find('\0');
-  const bool is_module = text.starts_with("\x89TREK");
-  if (zero == std::string_view::npos && !is_module) return std::nullopt;
-  isa::Problem problem;
-  problem.code = isa::ErrorCode::InvalidCharacter;
-  problem.message = is_module ? "this is a binary module" : "this is no text: it has a zero byte";
-  if (is_module) problem.help = "trek-dis writes it as text";
-  problem.where = {file, 1, 1, 1};
-  return problem;
-}
-
 void assemble_source(uint32_t file, const AssembleOptions& options, Assembly& assembly) {
   if (const auto problem = not_text(assembly.sources.text(file), file)) {
     assembly.problems.push_back(*problem);
@@ -153,6 +139,7 @@ void assemble_source(uint32_t file, const AssembleOptions& options, Assembly& as
   }
   Core core(assembly.sources, assembly.module);
   core.include_dirs = options.include_dirs;
+  core.supplied = options.supplied;
   if (!define_constants(options, core, assembly.problems)) return;
   const std::string_view text = assembly.sources.text(file);
   Expressions expressions(core);

@@ -20,7 +20,9 @@ namespace trek {
 struct AssembleOptions {
   std::vector<std::string> include_dirs;  // for `.include`, behind the file's own folder
   std::vector<std::pair<std::string, std::string>>
-      defines;        // name and expression: override `.const`
+      defines;  // name and expression: override `.const`
+  // Names of inputs and states whose data somebody else gives: `extern` files of theirs are not read.
+  std::vector<std::string> supplied;
   bool debug = true;  // keep the debug sections
 };
 

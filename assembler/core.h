@@ -47,6 +47,7 @@ struct Core {
   NameTable names;
   TokenStream stream;
   std::vector<std::string> include_dirs;
+  std::vector<std::string> supplied;  // AssembleOptions::supplied
 
   std::unordered_map<std::string_view, NamedConstant> constants;
   std::unordered_map<std::string_view, NamedPlace> tensors;

@@ -1,5 +1,6 @@
 #include "assembler/declarations.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -192,10 +193,16 @@ bool Declarations::parse_data(uint32_t tensor, const isa::Type& type, isa::Role 
     return core_.fail(ErrorCode::UnexpectedToken, core_.stream.peek(),
                       fmt::format("a tensor of role {} has no data of its own", isa::name(role)));
   core_.stream.next();
-  InitialData data;
-  if (!data_.parse(type, {role == isa::Role::state, true}, data)) return false;
   isa::TensorDecl& decl = core_.module.tensors[tensor];
+  const bool is_bound = role == isa::Role::input || role == isa::Role::state;
+  const bool is_supplied =
+      is_bound &&
+      std::ranges::find(core_.supplied, core_.module.string(decl.name)) != core_.supplied.end();
+  InitialData data;
+  if (!data_.parse(type, {role == isa::Role::state, true, is_supplied}, data)) return false;
   switch (data.kind) {
+    case InitialData::Kind::none:
+      break;
     case InitialData::Kind::bytes:
       decl.source = isa::DataSource::embedded;
       decl.offset = core_.build.embed(data.bytes);

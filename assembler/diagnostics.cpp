@@ -19,31 +19,6 @@ struct Palette {
 constexpr Palette kColours{"\033[1m", "\033[1;31m", "\033[36m", "\033[0m"};
 constexpr Palette kNone{};
 
-// Bytes that would move a terminal's cursor, or that are not UTF-8, are shown as '?'; a tab as a
-// blank, so that the caret stands below what it means.
-std::string printable(std::string_view bytes) {
-  std::string out;
-  for (size_t i = 0; i < bytes.size();) {
-    const auto byte = static_cast<unsigned char>(bytes[i]);
-    const size_t length = byte < 0x80       ? 1
-                          : byte >> 5 == 6  ? 2
-                          : byte >> 4 == 14 ? 3
-                          : byte >> 3 == 30 ? 4
-                                            : 0;
-    bool whole = length != 0 && i + length <= bytes.size();
-    for (size_t k = 1; whole && k < length; ++k)
-      whole = (static_cast<unsigned char>(bytes[i + k]) & 0xC0) == 0x80;
-    if (!whole || (length == 1 && (byte < 0x20 || byte == 0x7F))) {
-      out += byte == '\t' ? ' ' : '?';
-      ++i;
-      continue;
-    }
-    out += bytes.substr(i, length);
-    i += length;
-  }
-  return out;
-}
-
 // Characters rather than bytes, for the columns of the caret line.
 size_t columns(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -117,6 +92,29 @@ class Renderer {
 };
 
 }  // namespace
+
+std::string printable(std::string_view bytes) {
+  std::string out;
+  for (size_t i = 0; i < bytes.size();) {
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    const size_t length = byte < 0x80       ? 1
+                          : byte >> 5 == 6  ? 2
+                          : byte >> 4 == 14 ? 3
+                          : byte >> 3 == 30 ? 4
+                                            : 0;
+    bool whole = length != 0 && i + length <= bytes.size();
+    for (size_t k = 1; whole && k < length; ++k)
+      whole = (static_cast<unsigned char>(bytes[i + k]) & 0xC0) == 0x80;
+    if (!whole || (length == 1 && (byte < 0x20 || byte == 0x7F))) {
+      out += byte == '\t' ? ' ' : '?';
+      ++i;
+      continue;
+    }
+    out += bytes.substr(i, length);
+    i += length;
+  }
+  return out;
+}
 
 std::string render(const isa::Problem& problem, const SourceManager& sources,
                    const RenderOptions& options) {

@@ -29,6 +29,10 @@ std::string render(const isa::Problem& problem, const SourceManager& sources,
 std::string render(const isa::Problems& problems, const SourceManager& sources,
                    const RenderOptions& options = {});
 
+// For a terminal: bytes that would move its cursor, or that are not UTF-8, are shown as '?'; a tab as a
+// blank, so that a caret stands below what it means.
+std::string printable(std::string_view bytes);
+
 // Whether what goes to this file descriptor should be coloured: a terminal, unless NO_COLOR is set.
 bool wants_colour(int descriptor);
 

@@ -60,6 +60,12 @@ bool Statements::include(const std::string& path, const isa::SourceRange& where)
     if (core_.stream.is_open_file(*file))
       return core_.fail(ErrorCode::IncludeCycle, where,
                         fmt::format("'{}' is included while it is being read", path));
+    if (const auto problem = not_text(core_.sources.text(*file), *file)) {
+      core_.fail(ErrorCode::IncludeFailed, where, fmt::format("'{}': {}", place, problem->message),
+                 problem->help);
+      core_.reporter.lose_text();
+      return false;
+    }
     const uint32_t expansion =
         core_.reporter.expand({Expansion::Kind::include, core_.stream.expansion(), "", 0, where});
     TextSpan span;

@@ -64,12 +64,12 @@ bool InitialDataParser::parse(const isa::Type& type, Allowed allowed, InitialDat
       return core_.fail(ErrorCode::UnexpectedToken, first, "a test's data cannot be 'extern'");
     const Token format = core_.stream.peek();
     if (!core_.expect(TokenKind::word, "npy, idx, raw or safetensors")) return false;
-    return parse_file(format, type, true, data);
+    return parse_file(format, type, allowed.is_supplied ? File::supplied : File::external, data);
   }
   const bool is_call = core_.stream.peek(1).is(TokenKind::left_paren);
   if (is_call && is_data_format(first.text)) {
     core_.stream.next();
-    return parse_file(first, type, false, data);
+    return parse_file(first, type, File::embedded, data);
   }
   if (is_call && first.text == "hex") {
     core_.stream.next();
@@ -263,7 +263,7 @@ bool InitialDataParser::parse_hex(const isa::Type& type, InitialData& data) {
       fmt::format("{} has {} bytes, found {}", type.text(), type.bytes(), data.bytes.size()));
 }
 
-bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, bool is_external,
+bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, File file,
                                    InitialData& data) {
   if (!is_data_format(format.text))
     return core_.fail(ErrorCode::UnknownName, format,
@@ -281,6 +281,10 @@ bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, b
   std::string path(texts[0]);
   if (path.find('\0') != std::string::npos)
     return core_.fail(ErrorCode::FileUnreadable, where, "a path with a zero byte");
+  if (file == File::supplied) {
+    data.kind = InitialData::Kind::none;
+    return true;
+  }
   if (!path.starts_with('/')) path = core_.sources.folder(core_.stream.file()) + path;
   auto array = read_data(format.text, path, member, type);
   if (!array) {
@@ -290,7 +294,7 @@ bool InitialDataParser::parse_file(const Token& format, const isa::Type& type, b
     }
     return false;
   }
-  if (!is_external) {
+  if (file == File::embedded) {
     data.bytes = std::move(array->bytes);
     return true;
   }

@@ -9,7 +9,7 @@ namespace trek::assembler {
 inline constexpr int64_t kMaxFillBytes = int64_t{1} << 28;
 
 struct InitialData {
-  enum class Kind : uint8_t { bytes, external, instruction };
+  enum class Kind : uint8_t { bytes, external, instruction, none };
   Kind kind = Kind::bytes;
   std::vector<std::byte> bytes;
   isa::External external;
@@ -26,10 +26,12 @@ class InitialDataParser {
       : core_(core), expressions_(expressions), instructions_(instructions) {}
 
   // The data at the next token for a tensor or scalar of `type`. Initialisers, and numbers as
-  // initialisers, only where `may_generate`; `extern` only where `may_refer`.
+  // initialisers, only where `may_generate`; `extern` only where `may_refer`, and without reading its
+  // file, which gives Kind::none, where the data `is_supplied`.
   struct Allowed {
     bool may_generate = false;
     bool may_refer = false;
+    bool is_supplied = false;
   };
   bool parse(const isa::Type& type, Allowed allowed, InitialData& data);
 
@@ -41,7 +43,8 @@ class InitialDataParser {
   bool parse_hex(const isa::Type& type, InitialData& data);
   bool parse_list(const isa::Type& type, InitialData& data);
   bool parse_groups(const isa::Type& type, std::vector<int64_t>& begins, InitialData& data);
-  bool parse_file(const Token& format, const isa::Type& type, bool is_external, InitialData& data);
+  enum class File : uint8_t { embedded, external, supplied };
+  bool parse_file(const Token& format, const isa::Type& type, File file, InitialData& data);
   bool parse_initialiser(const Token& word, const isa::OpInfo& op, const isa::Type& type,
                          Allowed allowed, InitialData& data);
   bool parse_element(isa::DType dtype, std::vector<std::byte>& bytes);

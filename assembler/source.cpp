@@ -102,4 +102,17 @@ std::string_view SourceManager::line(uint32_t file, uint32_t line) const {
   return found;
 }
 
+std::optional<isa::Problem> not_text(std::string_view text, uint32_t file) {
+  constexpr size_t kLook = size_t{1} << 16;
+  const size_t zero = text.substr(0, kLook).find('\0');
+  const bool is_module = text.starts_with("\x89TREK");
+  if (zero == std::string_view::npos && !is_module) return std::nullopt;
+  isa::Problem problem;
+  problem.code = isa::ErrorCode::InvalidCharacter;
+  problem.message = is_module ? "this is a binary module" : "this is no text: it has a zero byte";
+  if (is_module) problem.help = "trek-dis writes it as text";
+  problem.where = {file, 1, 1, 1};
+  return problem;
+}
+
 }  // namespace trek

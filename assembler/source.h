@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -44,5 +45,8 @@ class SourceManager {
   std::deque<File> files_;
   std::unordered_map<std::string, uint32_t> by_path_;  // canonical path
 };
+
+// What is wrong with a file of another kind: one word, where its bytes would give a hundred problems.
+std::optional<isa::Problem> not_text(std::string_view text, uint32_t file);
 
 }  // namespace trek

@@ -58,11 +58,13 @@ struct LoadOptions {
   std::function<isa::Result<std::vector<std::byte>>(const isa::TensorDecl&)> external;
   // Tiles that were measured on Engine::device(), which it takes before those of its cost model; may be null.
   std::shared_ptr<const plan::MeasuredTiles> tiles;
+  const std::atomic<bool>* stop =
+      nullptr;  // looked at while code is made; load() then fails with a problem
 };
 
 struct RunOptions {
   std::function<void(const Emitted&)> emit;  // called on the thread that runs; may be empty
-  const std::atomic<bool>* stop = nullptr;   // looked at between instructions and at back-edges
+  const std::atomic<bool>* stop = nullptr;   // looked at where a run begins and at back-edges
   uint64_t instruction_limit = 0;            // dynamic instructions; 0: none
   bool profile = false;                      // fill Counters::per_instruction
   // Called after each instruction with its place and times (ns since the run began); may be empty.

@@ -31,6 +31,7 @@ Assembly assemble(const std::string& path, std::span<const std::byte> bytes,
   AssembleOptions assembling;
   assembling.include_dirs = options.include_dirs;
   assembling.defines = options.defines;
+  assembling.supplied = options.supplied;
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) return assemble_file(path, assembling);
   std::string text(bytes.size(), '\0');

@@ -21,6 +21,8 @@ struct ModuleFile {
 struct ModuleOptions {
   std::vector<std::string> include_dirs;                     // -I
   std::vector<std::pair<std::string, std::string>> defines;  // -D NAME=VALUE
+  std::vector<std::string>
+      supplied;  // tensors whose data the host gives: of text, no file of theirs is read
 };
 
 // A verified module. Problems of text point into `sources`, which keeps every file that was read, for

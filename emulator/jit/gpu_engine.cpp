@@ -66,10 +66,10 @@ class PlanCompiler : public resident::GpuCompiler {
 
   isa::Result<std::string> compile(const plan::Plan& plan, resident::Image& image,
                                    const driver::Context& context, resident::Phases& phases,
-                                   const std::atomic<bool>* cancelled) const override {
+                                   const resident::Compiling& how) const override {
     const Wanted wanted = wanted_of(plan, image);
     // What is compiled while a kernel runs may not be loaded as PTX (toolkit.h).
-    const bool assembles = cancelled != nullptr;
+    const bool assembles = how.beside_launches;
     const std::string key =
         compiler_.key(wanted.requests, level_) + (assembles ? "-" + assembler_.name : "-ptx");
     std::string code;
@@ -77,13 +77,13 @@ class PlanCompiler : public resident::GpuCompiler {
       code = std::move(*kept);
       phases.end("compile");
     } else {
-      auto made = compiler_.compile(wanted.requests, level_, threads_here(), cancelled);
+      auto made = compiler_.compile(wanted.requests, level_, threads_here(), how.cancelled);
       if (const auto* refusal = std::get_if<Refusal>(&made))
         return problem_of(plan, wanted, *refusal);
       phases.end("compile");
       code = std::get<std::string>(std::move(made));
       if (assembles) {
-        auto assembled = assemble(context, code, cancelled);
+        auto assembled = assemble(context, code, how.cancelled);
         if (!assembled)
           return problem(isa::ErrorCode::UnknownInstruction,
                          "the engine jit: " + assembled.error().text());
@@ -103,7 +103,7 @@ class PlanCompiler : public resident::GpuCompiler {
                                        const std::atomic<bool>* cancelled) const {
     if (assembler_.ptxas) {
       auto made = assembler_.ptxas->assemble("a program", ptx, assembler_.target, cancelled);
-      if (made || cancelled->load()) return made;
+      if (made || (cancelled != nullptr && cancelled->load())) return made;
     }
     return driver::assemble(context, "a program", ptx);
   }

@@ -143,6 +143,7 @@ void Machine::yield() {
   }
   clear_region(region);
   begin_trip();
+  may_stop_ = true;
 }
 
 void Machine::call(uint32_t callee) {

@@ -1,6 +1,7 @@
 #include "emulator/ref/machine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -113,6 +114,7 @@ void Machine::pop_frame() {
 RunResult Machine::run(uint32_t function, const RunOptions& options) {
   options_ = &options;
   loop_level_ = 0;
+  may_stop_ = true;
   began_ = std::chrono::steady_clock::now();
   auto last = began_;
   const bool timed = options.profile || static_cast<bool>(options.trace);
@@ -122,7 +124,8 @@ RunResult Machine::run(uint32_t function, const RunOptions& options) {
   RunResult result;
   push_frame(function);
   while (frame_ != nullptr) {
-    if (options.stop != nullptr && options.stop->load(std::memory_order_relaxed)) {
+    if (std::exchange(may_stop_, false) && options.stop != nullptr &&
+        options.stop->load(std::memory_order_relaxed)) {
       result = stopped_at(Outcome::stopped, "");
       break;
     }

@@ -120,6 +120,7 @@ class Machine {
   std::vector<Slot> carried_;  // values on their way between regions or frames
   Step step_;
   int loop_level_ = 0;
+  bool may_stop_ = false;  // where the run begins, and behind a back-edge: states are whole there
 
   const RunOptions* options_ = nullptr;
   uint64_t instructions_ = 0;

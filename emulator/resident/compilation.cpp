@@ -9,7 +9,7 @@ namespace trek::resident {
 void Compilation::run() {
   const auto began = std::chrono::steady_clock::now();
   Phases phases;
-  code_ = machine_->compile(*plan_, image_, phases, &cancelled_);
+  code_ = machine_->compile(*plan_, image_, phases, {true, &cancelled_});
   nanoseconds_ = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - began)
           .count());

@@ -70,9 +70,9 @@ class Gpu : public Machine {
   Status zero(uint64_t address, uint64_t bytes) const override;
   bool interprets() const override { return kernel_ != nullptr; }
   bool compiles() const override { return compiler_ != nullptr; }
-  isa::Result<std::shared_ptr<const MachineCode>> compile(
-      const plan::Plan& plan, Image& image, Phases& phases,
-      const std::atomic<bool>* cancelled) const override;
+  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
+                                                          Phases& phases,
+                                                          const Compiling& how) const override;
   Result<std::shared_ptr<const MachineCode>> load(std::shared_ptr<const MachineCode> code,
                                                   Phases& phases) const override;
   Status start(const Launch& launch, std::shared_ptr<const MachineCode> code) const override;
@@ -224,12 +224,12 @@ Status Gpu::zero(uint64_t address, uint64_t bytes) const {
                      fmt::format("zeroing {} bytes on {}", bytes, name()));
 }
 
-isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(
-    const plan::Plan& plan, Image& image, Phases& phases,
-    const std::atomic<bool>* cancelled) const {
+isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(const plan::Plan& plan, Image& image,
+                                                             Phases& phases,
+                                                             const Compiling& how) const {
   if (Status status = context_.make_current(); !status)
     return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + status.error().text());
-  auto made = compiler_->compile(plan, image, context_, phases, cancelled);
+  auto made = compiler_->compile(plan, image, context_, phases, how);
   if (!made) return made.take_problems();
   return std::shared_ptr<const MachineCode>(std::make_shared<CompiledKernel>(made.take()));
 }

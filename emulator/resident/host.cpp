@@ -263,10 +263,10 @@ class Host : public Machine {
                                              const Image& image) const override {
     return compiles() ? compiler_->at_once(plan, image) : nullptr;
   }
-  isa::Result<std::shared_ptr<const MachineCode>> compile(
-      const plan::Plan& plan, Image& image, Phases& phases,
-      const std::atomic<bool>* cancelled) const override {
-    auto code = compiler_->compile(plan, image, cancelled);
+  isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
+                                                          Phases& phases,
+                                                          const Compiling& how) const override {
+    auto code = compiler_->compile(plan, image, how.cancelled);
     if (!code) return code.take_problems();
     phases.end("compile");
     return std::shared_ptr<const MachineCode>(code.take());

@@ -29,6 +29,13 @@ class MachineCode {
   virtual ~MachineCode() = default;
 };
 
+// For what something is compiled.
+struct Compiling {
+  bool beside_launches = false;  // a launch may run meanwhile
+  const std::atomic<bool>* cancelled =
+      nullptr;  // ends early, with a problem, once it is true; may be null
+};
+
 // Bytes of a machine, given back with the last copy of `owner`.
 struct Memory {
   uint64_t address = 0;  // as a launch sees it
@@ -66,11 +73,10 @@ class Machine {
   // Whether it executes images as they are, and whether it compiles them: one of the two, or both.
   virtual bool interprets() const = 0;
   virtual bool compiles() const = 0;
-  // What a machine that compiles makes of an image, which it may change to suit. On any thread, also while a launch
-  // runs; ends early, with a problem, once *cancelled. Notes what it took.
-  virtual isa::Result<std::shared_ptr<const MachineCode>> compile(
-      const plan::Plan& plan, Image& image, Phases& phases,
-      const std::atomic<bool>* cancelled = nullptr) const = 0;
+  // What a machine that compiles makes of an image, which it may change to suit. On any thread. Notes what it took.
+  virtual isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan,
+                                                                  Image& image, Phases& phases,
+                                                                  const Compiling& how) const = 0;
   // What an image that is executed as it is is launched with; the image must outlive it.
   virtual std::shared_ptr<const MachineCode> at_once(const plan::Plan& /*plan*/,
                                                      const Image& /*image*/) const {

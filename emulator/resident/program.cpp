@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -87,14 +89,14 @@ class ResidentProgram : public Program {
     std::unique_ptr<Executable> executable;    // or, in steps:
     std::unique_ptr<Sequence> sequence;
   };
-  Problems link_part(Part& part, bool initialisers, uint64_t memory);
+  Problems link_part(Part& part, bool initialisers, uint64_t memory, const std::atomic<bool>* stop);
   Problems make_executables();
   Problems make_sequence();
   Problems run_initialisers();
   Problems place_tensor(uint32_t tensor, const LoadOptions& options);
   Problems write(uint32_t tensor, std::span<const std::byte> bytes);
   Problems clear(uint32_t tensor);
-  RunResult result_of(const Part& part, const Ended& ended) const;
+  RunResult result_of(const Part& part, const Ended& ended, uint64_t limit) const;
   void count(const Part& part);
   void count_tiles();
   void count_compiling();
@@ -122,7 +124,8 @@ class ResidentProgram : public Program {
   Counters counters_;
 };
 
-Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memory) {
+Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memory,
+                                    const std::atomic<bool>* stop) {
   plan::LinkOptions options;
   options.initialisers = initialisers;
   options.fast = fast_;
@@ -153,7 +156,7 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   }
   const auto began = Clock::now();
   Image& compiled = part.steps.steps.empty() ? part.image : part.steps.image;
-  auto code = machine_->compile(*part.plan, compiled, phases_);
+  auto code = machine_->compile(*part.plan, compiled, phases_, {false, stop});
   if (!code) return code.take_problems();
   auto loaded = machine_->load(code.take(), phases_);
   if (!loaded) return device_problem(loaded.error());
@@ -193,7 +196,7 @@ Problems ResidentProgram::initialise(const LoadOptions& options) {
   if (!free) return device_problem(free.error());
   const uint64_t memory = *free;
   for (const bool initialisers : {true, false}) {
-    Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory);
+    Problems problems = link_part(initialisers ? init_ : main_, initialisers, memory, options.stop);
     if (!problems.empty()) return problems;
   }
   phases_.end("link");
@@ -225,7 +228,7 @@ Problems ResidentProgram::run_initialisers() {
   auto ended = init_.executable->run(arena_, seed_, {});
   if (!ended) return device_problem(ended.error());
   if (ended->ending == Ending::done) return {};
-  const RunResult result = result_of(init_, *ended);
+  const RunResult result = result_of(init_, *ended, 0);
   return {initialiser_problem(module_, result)};
 }
 
@@ -273,7 +276,7 @@ void ResidentProgram::set(uint32_t param, uint64_t bits) {
 }
 
 // The words of the contract for what the device said.
-RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const {
+RunResult ResidentProgram::result_of(const Part& part, const Ended& ended, uint64_t limit) const {
   RunResult result;
   const auto place_of = [&](uint32_t node) {
     return Place{part.plan->nodes[node].function, part.plan->nodes[node].instruction};
@@ -285,8 +288,8 @@ RunResult ResidentProgram::result_of(const Part& part, const Ended& ended) const
     case Ending::limit:
       result.outcome = Outcome::limit;
       result.place = place_of(ended.node);
-      result.detail =
-          fmt::format("instructions: {} executed, as many as allowed", ended.instructions);
+      result.detail = fmt::format("instructions: {} executed at a back-edge, {} allowed",
+                                  ended.instructions, limit);
       return result;
     case Ending::stopped:
       result.outcome = Outcome::stopped;
@@ -334,7 +337,7 @@ RunResult ResidentProgram::run(const RunOptions& options) {
   count_compiling();
   counters_.instructions += ended->instructions;
   if (options.profile) count(main_);
-  return result_of(main_, *ended);
+  return result_of(main_, *ended, options.instruction_limit);
 }
 
 void ResidentProgram::count_tiles() {
@@ -357,33 +360,45 @@ void ResidentProgram::count_compiling() {
   if (!compilation->code()) counters.failure = compilation->code().problems()[0].message;
 }
 
-// What a node took, said of the instruction that names it; the time is that of a processor on average.
+// What nodes took, said of the instructions that name them; the time is that of a processor on average. An instruction
+// that became several nodes was executed as often as that of them which was executed most.
 void ResidentProgram::count(const Part& part) {
   const std::vector<uint64_t>& profile =
       (part.sequence != nullptr ? part.sequence->executable() : *part.executable).profile();
   const auto processors = static_cast<uint64_t>(part.plan->device.processors);
-  std::vector<InstructionCounters>& rows = counters_.per_instruction;
+  using Instruction = std::pair<uint32_t, uint32_t>;  // function, number: in program order
+  struct Taken {
+    std::map<uint32_t, uint64_t> calls;  // by call site
+    uint64_t nanoseconds = 0;
+  };
+  std::map<Instruction, Taken> taken;
   for (size_t i = 0; i < part.plan->nodes.size(); ++i) {
     const plan::Node& node = part.plan->nodes[i];
     const uint64_t tasks = profile[2 * i + 1];
     if (tasks == 0 || node.tasks == 0) continue;
-    const Place place = {node.function, node.instruction};
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const InstructionCounters& r) {
-      return r.place.function == place.function && r.place.instruction == place.instruction;
-    });
-    if (row == rows.end()) row = rows.insert(rows.end(), InstructionCounters{place, 0, 0, 0, 0});
-    const isa::Function& function = module_.functions[place.function];
-    const isa::Cost cost = isa::cost(module_, function, function.code[place.instruction]);
-    const uint64_t calls = tasks / node.tasks;
-    row->calls += calls;
-    row->nanoseconds += profile[2 * i] / processors;
-    row->flops += cost.flops * calls;
-    row->bytes += cost.bytes * calls;
+    Taken& of = taken[{node.function, node.instruction}];
+    uint64_t& calls = of.calls[node.site];
+    calls = std::max(calls, tasks / node.tasks);
+    of.nanoseconds += profile[2 * i] / processors;
   }
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.place.function, a.place.instruction) <
-           std::pair(b.place.function, b.place.instruction);
-  });
+  std::map<Instruction, InstructionCounters> rows;
+  for (const InstructionCounters& row : counters_.per_instruction)
+    rows[{row.place.function, row.place.instruction}] = row;
+  for (const auto& [at, of] : taken) {
+    const auto [function, instruction] = at;
+    InstructionCounters& row = rows[at];
+    row.place = {function, instruction};
+    uint64_t calls = 0;
+    for (const auto& [site, of_site] : of.calls) calls += of_site;
+    const isa::Function& code = module_.functions[function];
+    const isa::Cost cost = isa::cost(module_, code, code.code[instruction]);
+    row.calls += calls;
+    row.nanoseconds += of.nanoseconds;
+    row.flops += cost.flops * calls;
+    row.bytes += cost.bytes * calls;
+  }
+  counters_.per_instruction.clear();
+  for (const auto& [at, row] : rows) counters_.per_instruction.push_back(row);
 }
 
 std::span<const std::byte> ResidentProgram::read(uint32_t tensor) {

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "assembler/diagnostics.h"
 #include "hostlib/run/output.h"
 #include "hostlib/values.h"
 
@@ -37,7 +38,7 @@ Console::Console(Mode mode) : mode_(mode) {}
 void Console::emitted(const Emitted& value) {
   if (mode_ == Mode::quiet) return;
   if (mode_ == Mode::lines) {
-    print_out(fmt::format("{} = {}\n", value.name, value_text(value.type, value.bytes)));
+    print_out(fmt::format("{} = {}\n", printable(value.name), value_text(value.type, value.bytes)));
     std::fflush(stdout);
     return;
   }
@@ -81,7 +82,7 @@ void Console::print_latest(const std::string& label) {
   std::string line;
   for (Latest& latest : latest_) {
     if (latest.shown) continue;
-    line += fmt::format("{}{} = {}", line.empty() ? "" : "  ", latest.name, latest.text);
+    line += fmt::format("{}{} = {}", line.empty() ? "" : "  ", printable(latest.name), latest.text);
     latest.shown = true;
   }
   if (line.empty()) return;
@@ -112,7 +113,8 @@ std::string Console::bar_text(size_t width) {
                                  std::string(kBarCells - filled, '.'), 100 * fraction_,
                                  seconds / 60, seconds % 60, levels_[0].done, levels_[0].trips);
   if (levels_[1].active()) text += fmt::format(" {}/{}", levels_[1].done, levels_[1].trips);
-  for (const Latest& latest : latest_) text += fmt::format("  {} = {}", latest.name, latest.text);
+  for (const Latest& latest : latest_)
+    text += fmt::format("  {} = {}", printable(latest.name), latest.text);
   return text.substr(0, width);
 }
 

@@ -35,11 +35,16 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
       on_device ? jit::print_gpu_code(module, load, options.device, form, place)
                 : jit::print_code(module, load, form, place);
   if (!code) {
-    print_problems(code.problems(), sources, options.file);
-    return kExitNoEngine;
+    const isa::Problem& first = code.problems().front();
+    const bool is_missing = first.code == isa::ErrorCode::UnknownInstruction;
+    if (is_missing && first.place.empty())  // something of this machine's, not of the program
+      print_error(fmt::format("trek-run: {}\n", first.message));
+    else
+      print_problems(code.problems(), sources, options.file);
+    return is_missing ? kExitNoEngine : kExitInvalid;
   }
   print_out(*code);
-  return out_failed() ? kExitNoOutput : kExitDone;
+  return printed();
 }
 
 // The device to link for; null where there is none, and `code` says why.
@@ -91,7 +96,7 @@ int dump(const Options& options, const ModuleFile& file, const SourceManager& so
     };
     print_out(plan::print_plan(*linked, print));
   }
-  return out_failed() ? kExitNoOutput : kExitDone;
+  return printed();
 }
 
 }  // namespace trek::run

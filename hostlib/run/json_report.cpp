@@ -219,7 +219,7 @@ void EmittedHistory::add(const Emitted& value) {
 }
 
 isa::Problems write_json_report(const std::filesystem::path& path, const Options& options,
-                                std::string_view engine, Session& session, const RunResult& result,
+                                const Engine& engine, Session& session, const RunResult& result,
                                 const EmittedHistory& emitted,
                                 const std::optional<Tuning>& tuning) {
   const Module& module = session.module();
@@ -227,7 +227,8 @@ isa::Problems write_json_report(const std::filesystem::path& path, const Options
       {"command", options.command},
       {"version", TREK_VERSION},
       {"isa", fmt::format("{}.{}", isa::kVersionMajor, isa::kVersionMinor)},
-      {"engine", engine},
+      {"engine", engine.description()},
+      {"engine_name", engine.name()},
       {"numerics", name(options.numerics)},
       {"threads", options.threads},
       {"seed", options.seed},

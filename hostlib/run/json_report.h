@@ -38,7 +38,7 @@ class EmittedHistory {
 
 // `tuning` is what --tune measured, if it did.
 isa::Problems write_json_report(const std::filesystem::path& path, const Options& options,
-                                std::string_view engine, Session& session, const RunResult& result,
+                                const Engine& engine, Session& session, const RunResult& result,
                                 const EmittedHistory& emitted, const std::optional<Tuning>& tuning);
 
 }  // namespace trek::run

@@ -26,7 +26,7 @@ int list_engines() {
                           engine.available ? "available" : "unavailable", engine.detail));
   const DefaultEngine chosen = default_engine();
   print_out(fmt::format("without --engine: {}, because {}\n", chosen.name, chosen.reason));
-  return out_failed() ? kExitNoOutput : kExitDone;
+  return printed();
 }
 
 // Without waiting for what is still being compiled, which uses the library that a usual end would take apart.
@@ -40,6 +40,7 @@ isa::Result<ModuleFile> load(const Options& options, SourceManager& sources) {
   module.include_dirs = options.include_dirs;
   for (const Assignment& define : options.defines)
     module.defines.emplace_back(define.name, define.value);
+  for (const Assignment& input : options.inputs) module.supplied.push_back(input.name);
   return load_module_file(options.file, module, sources);
 }
 

@@ -10,5 +10,7 @@ void print_out(std::string_view text);
 void print_error(std::string_view text);
 // Whether anything that was printed to stdout did not arrive.
 bool out_failed();
+// The exit code of what has only printed: done, or no output, and then it says so.
+int printed();
 
 }  // namespace trek::run

@@ -91,6 +91,7 @@ class Observers {
     run.progress = [this](int level, uint64_t done, uint64_t trips) {
       console_.progress(level, done, trips);
     };
+    if (trace_) trace_->begin();
     if (trace_)
       run.trace = [this](uint32_t function, uint32_t instruction, uint64_t begin, uint64_t end) {
         trace_->executed({function, instruction}, begin, end);
@@ -144,7 +145,7 @@ void print_digests(Session& session) {
 // Tensors and state are written unless the program trapped: what a faulty run left must not take the
 // place of a good file. Reports are written in any case.
 Problems deliver(const Options& options, Session& session, const RunResult& result,
-                 const std::vector<Output>& outputs, std::string_view engine,
+                 const std::vector<Output>& outputs, const Engine& engine,
                  const std::optional<Tuning>& tuning, Observers& observers) {
   Problems problems;
   if (result.outcome != Outcome::trapped) {
@@ -218,16 +219,20 @@ int run_program(const Options& options, const ModuleFile& file, Engine& engine,
   const RunTiles tiles = tiles_of(options, file.module, engine, load, stop_on_signals());
   if (tiles.code != kExitDone) return tiles.code;
   load.tiles = tiles.tiles;
+  load.stop = &stop_on_signals();
   isa::Result<Session> session = Session::open(file, engine, bindings, load);
+  if (!session && *load.stop) {
+    print_error("trek-run: interrupted before the run began: nothing was executed or saved\n");
+    return kExitInterrupted;
+  }
   if (!session) return report_unloaded(session.problems(), sources);
   const RunResult result = session->run(observers.run_options(options));
   observers.finish();
   print_ending(file.module, result);
-  problems =
-      deliver(options, *session, result, outputs, engine.description(), tiles.tuning, observers);
+  problems = deliver(options, *session, result, outputs, engine, tiles.tuning, observers);
   print_problems(problems, sources);
-  if (out_failed()) print_error("trek-run: what was printed could not be written\n");
-  return exit_code(result, problems.empty() && !out_failed());
+  const bool delivered = printed() == kExitDone && problems.empty();
+  return exit_code(result, delivered);
 }
 
 }  // namespace trek::run

@@ -20,11 +20,13 @@ int run_tests(const Options& options, const ModuleFile& file, Engine& engine) {
   RunOptions run;
   run.stop = &stop;
   run.instruction_limit = options.limit_instructions;
+  LoadOptions load = load_options(options);
+  load.stop = &stop;
   size_t failed = 0;
   size_t done = 0;
   for (; done < module.tests.size() && !stop; ++done) {
-    const TestReport report =
-        run_test(file, static_cast<uint32_t>(done), engine, load_options(options), run);
+    const TestReport report = run_test(file, static_cast<uint32_t>(done), engine, load, run);
+    if (stop) break;
     if (!report.failures.empty()) ++failed;
     if (!options.quiet || !report.failures.empty())
       print_out(fmt::format("{} {}\n", report.failures.empty() ? "pass" : "FAIL", report.name));
@@ -33,7 +35,7 @@ int run_tests(const Options& options, const ModuleFile& file, Engine& engine) {
   print_out(fmt::format("{} passed, {} failed\n", done - failed, failed));
   if (stop) return kExitInterrupted;
   if (failed > 0) return kExitTrap;
-  return out_failed() ? kExitNoOutput : kExitDone;
+  return printed();
 }
 
 }  // namespace trek::run

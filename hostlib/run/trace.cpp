@@ -55,6 +55,10 @@ void TraceWriter::emitted(const Emitted& value) {
   const isa::DType dtype = value.type.dtype;
   const double number = element_number(dtype, element_bits(dtype, value.bytes, 0));
   if (!std::isfinite(number) || !has_room()) return;
+  if (heads_.empty())
+    now_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                     std::chrono::steady_clock::now() - began_)
+                                     .count());
   write(fmt::format(
       ",\n{{\"ph\":\"C\",\"pid\":1,\"name\":{},\"ts\":{:.3f},\"args\":{{\"value\":{}}}}}",
       json_string(value.name), microseconds(now_), number));

@@ -6,6 +6,7 @@
 // Format: "Trace Event Format", complete events (ph X) and counters (ph C), times in microseconds.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -31,6 +32,8 @@ class TraceWriter {
   TraceWriter& operator=(const TraceWriter&) = delete;
 
   isa::Problems open(const std::filesystem::path& path);
+  // The run begins: what engines without times of instructions emit has its time from now on.
+  void begin() { began_ = std::chrono::steady_clock::now(); }
   // As RunOptions::trace.
   void executed(Place place, uint64_t begin, uint64_t end);
   void emitted(const Emitted& value);
@@ -55,7 +58,8 @@ class TraceWriter {
   uint64_t events_ = 0;
   uint64_t left_out_ = 0;
   uint64_t now_ = 0;  // end of the last instruction
-  int error_ = 0;     // the first errno of a failed write
+  std::chrono::steady_clock::time_point began_;
+  int error_ = 0;  // the first errno of a failed write
 };
 
 }  // namespace trek::run

@@ -106,7 +106,7 @@ std::string trail(const Module& module, const Place& place, const std::vector<Pl
 std::string trap_text(const Module& module, const Trap& trap) {
   std::string text =
       fmt::format("{}: trap[{}]: {}\n", location_text(module, trap.place), isa::name(trap.code),
-                  trap.detail.empty() ? isa::sentence(trap.code) : trap.detail);
+                  printable(trap.detail.empty() ? isa::sentence(trap.code) : trap.detail));
   text += excerpt(module, trap.place);
   text += trail(module, trap.place, trap.callers);
   const std::vector<OperandLine> lines = operand_lines(module, trap);

@@ -63,6 +63,14 @@ class Output(CommandLine):
             self.assertEqual(reader.communicate()[0], self.text)
         self.assertTrue(self.path("pipe").is_fifo())
 
+    def test_an_included_file_that_is_no_text_is_one_error(self):
+        self.path("zeros").write_bytes(bytes(3000))
+        for name, words in (("add.tkb", "this is a binary module"), ("zeros", "this is no text")):
+            self.write("includes.trek", f'.trek 1.0\n.include "{name}"\n')
+            said = self.run_trek("includes.trek", "--check", tool="trek-as", code=2).stderr
+            self.assertIn(f"includes.trek:2:10: error[include-failed]: '{name}': {words}", said)
+            self.assertEqual(said.count("error["), 1, said)
+
     def test_a_failed_write_is_one_and_leaves_nothing(self):
         before = self.files()
         for tool, file in (("trek-as", "add.trek"), ("trek-dis", "add.tkb")):

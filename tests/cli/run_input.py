@@ -169,6 +169,8 @@ class InvalidInput(CommandLine):
         os.rename(self.path("w.npy"), self.path("v.npy"))
         self.assertIn("--input w=FILE", self.invalid("ext.tkb"))
         self.run_trek("ext.tkb", "--input", "w=v.npy")
+        self.assertIn("error[file-unreadable]", self.invalid("ext.trek"))
+        self.run_trek("ext.trek", "--input", "w=v.npy")
 
     def test_a_file_without_tests(self):
         self.assertIn("has no tests", self.invalid("add.trek", "--test"))
@@ -275,6 +277,9 @@ class NoOutput(CommandLine):
             self.assertIn("/dev/full", self.fails("count.trek", option, file, code=5))
 
     def test_a_full_disk_behind_stdout_still_saves(self):
+        for arguments in (["--list-engines"], ["--dump", "plan", "--device", "h200", "count.trek"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                self.assertIn("could not be written", self.fails(*arguments, code=5, stdout=full))
         with open("/dev/full", "w", encoding="utf-8") as full:
             self.run_trek("count.trek", "--digest", "--save", "s.safetensors", stdout=full, code=5)
         self.assertEqual(read_safetensors(self.path("s.safetensors"))["count"], 3)

@@ -50,6 +50,50 @@ class Interrupted(CommandLine):
         self.interrupt(signal.SIGTERM, "--save", "s.safetensors")
         self.assertTrue(self.path("s.safetensors").exists())
 
+    def test_ctrl_c_while_code_is_made_ends_soon(self):
+        steps = "".join(f"    %a{i} = matmul @x, @x, tail={tail}\n    %b{i} = softmax %a{i}, axis={i % 2}\n"
+                        f"    @x = add %b{i}, {i}.5\n"
+                        for i, tail in enumerate(["relu", "gelu", "tanh", "silu"] * 500))
+        self.write("large.trek", ".trek 1.0\n.state @x f32[64,64] = 1\n.func main() {\n"
+                   f"  loop $i = 0 until 1000000000 {{\n{steps}  }}\n}}\n")
+        running = self.start("large.trek", "--save", "s.safetensors")
+        self.assertTrue(self.waits_for(lambda: self.cpu_ticks(running.pid) > 150))  # it compiles, where it does
+        running.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        err = running.communicate(timeout=60)[1]
+        self.assertLess(time.monotonic() - begin, 20)  # minutes, were it to make all of it
+        self.assertEqual(running.returncode, 130, err)
+        self.assertRegex(err, "interrupted")
+
+    def test_states_are_whole_where_a_run_was_interrupted(self):
+        self.write("two.trek", """.trek 1.0
+.state @count i64[] = 0
+.state @big f32[256,256] = 1
+.state @after i64[] = 0
+.func main() {
+  while {
+    $n    = load @count, at=[]
+    $next = add $n, 1
+    store! @count, $next, at=[]
+    %p    = matmul @big, @big
+    @big  = mul %p, 1e-5
+    $m    = load @after, at=[]
+    $then = add $m, 1
+    store! @after, $then, at=[]
+    test true
+  }
+}
+""")
+        for engine in ("ref", "resident-host"):
+            running = self.start("two.trek", "--engine", engine, "--save", "s.safetensors")
+            self.assertTrue(self.waits_for(lambda pid=running.pid: self.cpu_ticks(pid) > 40))
+            running.send_signal(signal.SIGINT)
+            err = running.communicate(timeout=60)[1]
+            self.assertEqual(running.returncode, 130, err)
+            saved = read_safetensors(self.path("s.safetensors"))
+            self.assertGreater(saved["count"], 0)
+            self.assertEqual(saved["count"], saved["after"])
+
     def test_a_second_ctrl_c_ends_at_once(self):
         self.write("slow.trek", ".trek 1.0\n.state @x f64[8192,8192] = 1\n.func main() {\n"
                    "  loop $i = 0 until 1000 {\n    %y = matmul @x, @x\n    @x = copy %y\n  }\n}\n")
@@ -210,6 +254,37 @@ class Results(CommandLine):
             self.assertGreaterEqual(event["dur"], 0)
             self.assertEqual(event["cat"], "main")
         self.assertEqual(slices[0]["args"]["text"], "%scaled = mul @left, $factor")
+
+    def test_what_is_emitted_has_its_time_on_every_engine(self):
+        self.write("slow.trek", ".trek 1.0\n.state @x f64[256,256] = 1\n.func main() {\n"
+                   "  loop $i = 0 until 4 {\n    %y = matmul @x, @x\n    @x = mul %y, 1e-3\n"
+                   "    emit \"i\", $i\n  }\n}\n")
+        for engine in ("ref", "resident-host"):
+            self.run_trek("slow.trek", "--engine", engine, "--trace", "t.json")
+            times = [event["ts"] for event in self.read_json("t.json")["traceEvents"] if event["ph"] == "C"]
+            self.assertEqual(len(times), 4)
+            self.assertGreater(times[0], 0)
+            self.assertLess(times[0], times[3])
+
+    def test_an_instruction_is_counted_as_often_as_it_is_executed(self):
+        self.write("nodes.trek", ".trek 1.0\n.state @x f32[1048576] = 1\n.output @s f32[]\n.output @n f32[]\n"
+                   ".func main() {\n  loop $i = 0 until 3 {\n    @s = sum @x, axis=0\n"
+                   "    @n, %c = clip_norm @x, max=1\n    @x = copy %c\n  }\n}\n")
+        said = {}
+        for engine in ("ref", "resident-host"):
+            self.run_trek("nodes.trek", "--engine", engine, "--json", "r.json")
+            said[engine] = {row["mnemonic"]: (row["calls"], row["flops"], row["bytes"])
+                            for row in self.read_json("r.json")["profile"]}
+        for mnemonic in ("sum", "clip_norm"):
+            self.assertEqual(said["ref"][mnemonic][0], 3)
+            self.assertEqual(said["ref"][mnemonic], said["resident-host"][mnemonic])
+
+    def test_control_characters_do_not_reach_the_terminal(self):
+        self.write("escape.trek", '.trek 1.0\n.func main() {\n  emit "a\\x1b[31mb", 1\n  trap "c\\x1b[2Jd"\n}\n')
+        done = self.run_trek("escape.trek", code=3)
+        self.assertEqual(done.stdout, "a?[31mb = 1\n")
+        self.assertIn("c?[2Jd", done.stderr)
+        self.assertNotIn("\x1b", done.stderr)
 
     def test_a_profile_names_lines_and_adds_up(self):
         out = self.run_trek(*self.given, "--engine", "ref", "--quiet", "--profile").stdout
