@@ -21,6 +21,12 @@ bool Core::fail(ErrorCode code, const Token& token, std::string message, std::st
 bool Core::unexpected(std::string_view wanted) {
   const Token token = stream.peek();
   if (token.is(TokenKind::invalid)) return false;
+  if (token.offset == line_break.next && stream.file() == line_break.file) {
+    const std::string_view before = sources.text(stream.file()).substr(0, line_break.end);
+    const auto column = static_cast<uint32_t>(line_break.end - (before.rfind('\n') + 1));
+    return fail(ErrorCode::UnexpectedToken, {stream.file(), line_break.line, column + 1, 1},
+                fmt::format("expected {}, found the end of the line", wanted));
+  }
   return fail(ErrorCode::UnexpectedToken, token,
               fmt::format("expected {}, found {}", wanted, describe(token)));
 }
@@ -31,10 +37,14 @@ bool Core::expect(TokenKind kind, std::string_view wanted) {
 }
 
 void Core::skip_newlines() {
+  const uint32_t end = stream.last_end();
+  const uint32_t line = stream.peek().line;
+  if (!stream.at(TokenKind::newline)) return;
   while (stream.at(TokenKind::newline)) {
     const Token token = stream.next();
     if (!token.text.empty()) inner_comments.push_back(token.text);
   }
+  line_break = {stream.file(), end, line, stream.peek().offset};
 }
 
 const std::variant<Value, Argument>* Core::find_local(std::string_view name) const {

@@ -77,6 +77,15 @@ struct Core {
   int brackets = 0;  // ( and [ that are open
   // Comments that were met inside a statement, and where they stand now: before it.
   std::vector<std::string_view> inner_comments;
+  // Where brackets were open at the end of a line, the last time: what is missing is said there and not at the token
+  // that begins the next one.
+  struct LineBreak {
+    uint32_t file = 0;
+    uint32_t end = 0;  // behind the line's last token
+    uint32_t line = 0;
+    uint32_t next = UINT32_MAX;  // the offset of the token that follows
+  };
+  LineBreak line_break;
 };
 
 // While it lives, a newline does not end the statement.

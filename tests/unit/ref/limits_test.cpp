@@ -33,7 +33,8 @@ TEST_CASE("the instruction limit stops before the instruction that would be one 
   CHECK(f.program->counters().instructions == 32);
 }
 
-TEST_CASE("a stop request ends a run at a back-edge, where states are whole, and another run goes on") {
+TEST_CASE(
+    "a stop request ends a run at a back-edge, where states are whole, and another run goes on") {
   Endless f;
   f.must_load();
   std::atomic<bool> stop{false};
