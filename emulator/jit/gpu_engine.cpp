@@ -37,12 +37,10 @@ struct Assembler {
 };
 
 // ptxas, where there is one that is no newer than the driver, which might not take its cubins.
-Assembler assembler_for(const driver::Cuda& cuda, const driver::DeviceInfo& device,
-                        std::string_view level) {
-  const driver::Version capability = device.capability;
+Assembler assembler_for(driver::Version cuda, driver::Version capability, std::string_view level) {
   if (auto ptxas = driver::Tool::ptxas()) {
     const auto toolkit = ptxas->toolkit();
-    if (toolkit && *toolkit <= cuda.version()) {
+    if (toolkit && *toolkit <= cuda) {
       std::string target = level == kHopper
                                ? std::string(level)
                                : fmt::format("sm_{}{}", capability.major, capability.minor);
@@ -51,14 +49,14 @@ Assembler assembler_for(const driver::Cuda& cuda, const driver::DeviceInfo& devi
     }
   }
   std::string driver = driver::nvidia_driver_version();
-  if (driver.empty()) driver = cuda.version().text();
+  if (driver.empty()) driver = cuda.text();
   return {{}, "", fmt::format("{}.{}-{}", capability.major, capability.minor, driver)};
 }
 
 class PlanCompiler : public resident::GpuCompiler {
  public:
-  PlanCompiler(const jit::GpuCompiler& compiler, std::string level, Assembler assembler)
-      : compiler_(compiler), level_(std::move(level)), assembler_(std::move(assembler)) {}
+  PlanCompiler(const jit::GpuCompiler& compiler, std::string level, driver::Version cuda)
+      : compiler_(compiler), level_(std::move(level)), cuda_(cuda) {}
 
   bool copies_tensors(const driver::DeviceInfo& /*device*/) const override {
     return level_ == kHopper;
@@ -69,9 +67,10 @@ class PlanCompiler : public resident::GpuCompiler {
                                    const resident::Compiling& how) const override {
     const Wanted wanted = wanted_of(plan, image);
     // What is compiled while a kernel runs may not be loaded as PTX (toolkit.h).
-    const bool assembles = how.beside_launches;
-    const std::string key =
-        compiler_.key(wanted.requests, level_) + (assembles ? "-" + assembler_.name : "-ptx");
+    Assembler assembler;
+    if (how.beside_launches) assembler = assembler_for(cuda_, context.device().capability, level_);
+    const std::string key = compiler_.key(wanted.requests, level_) +
+                            (how.beside_launches ? "-" + assembler.name : "-ptx");
     std::string code;
     if (auto kept = driver::find_cubin(key)) {
       code = std::move(*kept);
@@ -82,8 +81,8 @@ class PlanCompiler : public resident::GpuCompiler {
         return problem_of(plan, wanted, *refusal);
       phases.end("compile");
       code = std::get<std::string>(std::move(made));
-      if (assembles) {
-        auto assembled = assemble(context, code, how.cancelled);
+      if (how.beside_launches) {
+        auto assembled = assemble(context, assembler, code, how.cancelled);
         if (!assembled)
           return problem(isa::ErrorCode::UnknownInstruction,
                          "the engine jit: " + assembled.error().text());
@@ -99,10 +98,11 @@ class PlanCompiler : public resident::GpuCompiler {
  private:
   // By ptxas, or by the driver, whose linker has products wait for each other; also where ptxas does not know the device
   // or does not run.
-  driver::Result<std::string> assemble(const driver::Context& context, const std::string& ptx,
-                                       const std::atomic<bool>* cancelled) const {
-    if (assembler_.ptxas) {
-      auto made = assembler_.ptxas->assemble("a program", ptx, assembler_.target, cancelled);
+  static driver::Result<std::string> assemble(const driver::Context& context, const Assembler& with,
+                                              const std::string& ptx,
+                                              const std::atomic<bool>* cancelled) {
+    if (with.ptxas) {
+      auto made = with.ptxas->assemble("a program", ptx, with.target, cancelled);
       if (made || (cancelled != nullptr && cancelled->load())) return made;
     }
     return driver::assemble(context, "a program", ptx);
@@ -147,7 +147,7 @@ class PlanCompiler : public resident::GpuCompiler {
 
   const jit::GpuCompiler& compiler_;
   std::string level_;
-  Assembler assembler_;
+  driver::Version cuda_;  // of the driver
 };
 
 class GpuJitEngine : public Engine {
@@ -178,12 +178,9 @@ class GpuJitEngine : public Engine {
     std::string why;
     const GpuCompiler* compiler = gpu_compiler(why);
     if (compiler == nullptr) return {does_not_run(why)};
-    const auto device = target_.cuda->device(target_.ordinal);
-    if (!device) return {does_not_run(device.error().text())};
     auto machine = resident::open_gpu(
         *target_.cuda, target_.ordinal, phases_, executing_,
-        std::make_shared<PlanCompiler>(*compiler, target_.level,
-                                       assembler_for(*target_.cuda, *device, target_.level)));
+        std::make_shared<PlanCompiler>(*compiler, target_.level, target_.cuda->version()));
     if (!machine) return {does_not_run(machine.error().text())};
     machine_ = machine.take();
     return {};
