@@ -38,7 +38,13 @@ bool is_program(const fs::path& path) {
 // the same number.
 class MemoryFile {
  public:
-  explicit MemoryFile(const char* name) : number_(::memfd_create(name, MFD_CLOEXEC)) {}
+  explicit MemoryFile(const char* name) : number_(::memfd_create(name, MFD_CLOEXEC)) {
+    if (number_ < 0 || number_ > STDERR_FILENO) return;
+    // This process has a standard stream closed: the program's own is not to take its place.
+    const int above = ::fcntl(number_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    ::close(number_);
+    number_ = above;
+  }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
   ~MemoryFile() {

@@ -1,6 +1,7 @@
 // Programs of the toolkit, by stand-ins that are shell scripts.
 #include "emulator/driver/toolkit.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -65,6 +66,19 @@ TEST_CASE("ptxas makes a cubin, whatever bytes it has") {
   const auto cubin = ptxas().assemble("a program", ptx + std::string("\0end", 4), "sm_90a");
   REQUIRE(cubin);
   CHECK(*cubin == "-arch sm_90a\n" + ptx + std::string("\0end", 4));
+}
+
+TEST_CASE("a program is run where this one has no standard streams") {
+  const Toolkit toolkit(kCopies);
+  const std::array<int, 3> kept = {::dup(0), ::dup(1), ::dup(2)};
+  for (int stream = 0; stream < 3; ++stream) ::close(stream);
+  const auto cubin = ptxas().assemble("a program", "text", "sm_80");
+  for (int stream = 0; stream < 3; ++stream) {
+    ::dup2(kept[static_cast<size_t>(stream)], stream);
+    ::close(kept[static_cast<size_t>(stream)]);
+  }
+  REQUIRE(cubin);
+  CHECK(*cubin == "-arch sm_80\ntext");
 }
 
 TEST_CASE("what ptxas refuses is said in its words, with how it ended") {
