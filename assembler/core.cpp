@@ -37,9 +37,9 @@ bool Core::expect(TokenKind kind, std::string_view wanted) {
 }
 
 void Core::skip_newlines() {
+  if (!stream.at(TokenKind::newline)) return;
   const uint32_t end = stream.last_end();
   const uint32_t line = stream.peek().line;
-  if (!stream.at(TokenKind::newline)) return;
   while (stream.at(TokenKind::newline)) {
     const Token token = stream.next();
     if (!token.text.empty()) inner_comments.push_back(token.text);

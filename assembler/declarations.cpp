@@ -193,13 +193,14 @@ bool Declarations::parse_data(uint32_t tensor, const isa::Type& type, isa::Role 
     return core_.fail(ErrorCode::UnexpectedToken, core_.stream.peek(),
                       fmt::format("a tensor of role {} has no data of its own", isa::name(role)));
   core_.stream.next();
-  isa::TensorDecl& decl = core_.module.tensors[tensor];
   const bool is_bound = role == isa::Role::input || role == isa::Role::state;
   const bool is_supplied =
       is_bound &&
-      std::ranges::find(core_.supplied, core_.module.string(decl.name)) != core_.supplied.end();
+      std::ranges::find(core_.supplied, core_.module.string(core_.module.tensors[tensor].name)) !=
+          core_.supplied.end();
   InitialData data;
   if (!data_.parse(type, {role == isa::Role::state, true, is_supplied}, data)) return false;
+  isa::TensorDecl& decl = core_.module.tensors[tensor];
   switch (data.kind) {
     case InitialData::Kind::none:
       break;

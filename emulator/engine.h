@@ -58,8 +58,8 @@ struct LoadOptions {
   std::function<isa::Result<std::vector<std::byte>>(const isa::TensorDecl&)> external;
   // Tiles that were measured on Engine::device(), which it takes before those of its cost model; may be null.
   std::shared_ptr<const plan::MeasuredTiles> tiles;
-  const std::atomic<bool>* stop =
-      nullptr;  // looked at while code is made; load() then fails with a problem
+  // Looked at while code is made; once it is true, load() fails with a problem. May be null.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct RunOptions {

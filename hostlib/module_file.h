@@ -22,7 +22,7 @@ struct ModuleOptions {
   std::vector<std::string> include_dirs;                     // -I
   std::vector<std::pair<std::string, std::string>> defines;  // -D NAME=VALUE
   std::vector<std::string>
-      supplied;  // tensors whose data the host gives: of text, no file of theirs is read
+      supplied;  // as AssembleOptions::supplied; of a binary nothing is read here
 };
 
 // A verified module. Problems of text point into `sources`, which keeps every file that was read, for

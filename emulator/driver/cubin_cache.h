@@ -1,6 +1,6 @@
 // Code for a GPU that was made once: cubins, and PTX of which the driver makes one as it loads it. Files of this user,
 // by their keys, in $TREK_CUBIN_CACHE, else in trek/cubins of $XDG_CACHE_HOME or ~/.cache; an empty $TREK_CUBIN_CACHE
-// means nowhere. Builds keep their cubins there too (assemble.sh).
+// means nowhere. Builds keep device code there too (kept.sh).
 #pragma once
 
 #include <optional>

@@ -88,7 +88,7 @@ int wait_for(pid_t child, const std::atomic<bool>* cancelled) {
   }
 }
 
-// Runs a program that has `shared` open; what it says is what Tool::run() gives.
+// Runs a program that has `shared` open, to its end or until it is cancelled; gives what it wrote to both outputs.
 Result<std::string> run_with(const std::string& path, std::string_view doing,
                              const std::vector<std::string>& arguments,
                              std::initializer_list<const MemoryFile*> shared,

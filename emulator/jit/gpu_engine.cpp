@@ -264,18 +264,28 @@ std::string with_source(std::string_view sass, const std::vector<Request>& reque
   return text + functions;
 }
 
-isa::Result<std::string> disassembled(const std::string& ptx, std::string_view level,
-                                      const std::vector<Request>& requests) {
+// What --dump sass runs.
+struct Toolkit {
+  driver::Tool ptxas;
+  driver::Tool nvdisasm;
+};
+
+isa::Result<Toolkit> find_toolkit() {
   const auto ptxas = driver::Tool::ptxas();
   const auto nvdisasm = driver::Tool::nvdisasm();
-  if (!ptxas || !nvdisasm)
-    return cannot_print(
-        fmt::format("--dump sass needs ptxas and nvdisasm of the CUDA toolkit: there is no {} on "
-                    "the PATH or in /usr/local/cuda; --dump ptx needs neither",
-                    ptxas ? "nvdisasm" : "ptxas"));
-  const auto cubin = ptxas->assemble("the code", ptx, level);
+  if (ptxas && nvdisasm) return Toolkit{*ptxas, *nvdisasm};
+  return cannot_print(
+      fmt::format("--dump sass needs ptxas and nvdisasm of the CUDA toolkit: there is no {} on "
+                  "the PATH or in /usr/local/cuda; --dump ptx needs neither",
+                  ptxas ? "nvdisasm" : "ptxas"));
+}
+
+isa::Result<std::string> disassembled(const Toolkit& toolkit, const std::string& ptx,
+                                      std::string_view level,
+                                      const std::vector<Request>& requests) {
+  const auto cubin = toolkit.ptxas.assemble("the code", ptx, level);
   if (!cubin) return cannot_print(cubin.error().text());
-  const auto text = nvdisasm->disassemble("the code", *cubin);
+  const auto text = toolkit.nvdisasm.disassemble("the code", *cubin);
   if (!text) return cannot_print(text.error().text());
   return with_source(*text, requests);
 }
@@ -317,6 +327,12 @@ isa::Result<std::string> print_gpu_code(
   std::string why;
   const GpuCompiler* compiler = gpu_compiler(why);
   if (compiler == nullptr) return cannot_print("there is no JIT here: " + why);
+  std::optional<Toolkit> toolkit;
+  if (form == Form::sass) {  // sought before anything is compiled, which takes seconds
+    auto found = find_toolkit();
+    if (!found) return found.take_problems();
+    toolkit = found.take();
+  }
   std::string level = environment("TREK_JIT_TARGET");
   if (!names_gpu_level()) level = device_name == "a100" ? kPortable : kHopper;
   plan::Device device = *plan::find_device(device_name);
@@ -330,7 +346,7 @@ isa::Result<std::string> print_gpu_code(
   if (const auto* refusal = std::get_if<Refusal>(&text))
     return problem_of(listing->plan, listing->wanted, *refusal);
   std::string code = std::get<std::string>(std::move(text));
-  if (form == Form::sass) return disassembled(code, level, requests);
+  if (toolkit) return disassembled(*toolkit, code, level, requests);
   return code;
 }
 

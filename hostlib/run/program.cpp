@@ -91,11 +91,12 @@ class Observers {
     run.progress = [this](int level, uint64_t done, uint64_t trips) {
       console_.progress(level, done, trips);
     };
-    if (trace_) trace_->begin();
-    if (trace_)
+    if (trace_) {
+      trace_->begin();
       run.trace = [this](uint32_t function, uint32_t instruction, uint64_t begin, uint64_t end) {
         trace_->executed({function, instruction}, begin, end);
       };
+    }
     return run;
   }
 

@@ -55,7 +55,7 @@ void TraceWriter::emitted(const Emitted& value) {
   const isa::DType dtype = value.type.dtype;
   const double number = element_number(dtype, element_bits(dtype, value.bytes, 0));
   if (!std::isfinite(number) || !has_room()) return;
-  if (heads_.empty())
+  if (!has_instructions())
     now_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                      std::chrono::steady_clock::now() - began_)
                                      .count());
