@@ -228,7 +228,14 @@ Factors factors_of(const Node& node, size_t product) {
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape) {
   tiles.down = (shape.m + tiles.rows - 1) / tiles.rows;
   tiles.across = (shape.n + tiles.columns - 1) / tiles.columns;
+  tiles.first = 0;
   tiles.count = tiles.down * tiles.across * shape.batches;
+}
+
+void take_rows(MatrixTiles& tiles, const MatrixShape& shape, Rows rows) {
+  count_tiles(tiles, shape);
+  tiles.first = rows.first / tiles.rows * tiles.across;
+  tiles.count = (rows.count + tiles.rows - 1) / tiles.rows * tiles.across;
 }
 
 MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {

@@ -112,6 +112,8 @@ inline bool is_group(const Node& node) { return !node.gives.empty(); }
 
 // Works out what follows from a tile's rows and columns.
 void count_tiles(MatrixTiles& tiles, const MatrixShape& shape);
+// The same for a node that gives some of the rows; of a single matrix, from a multiple of the tile's rows on.
+void take_rows(MatrixTiles& tiles, const MatrixShape& shape, Rows rows);
 
 // One tile: of batch `batch`, the rows [row, row + rows) and columns [column, column + columns).
 struct MatrixTile {

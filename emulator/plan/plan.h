@@ -158,16 +158,24 @@ struct Depth {
   int64_t count = 0;
 };
 
+// The rows of a matrix product that a node gives, or of its parts that it adds: all of them where count is 0, else some,
+// which begin with a tile and end with one (split_products.h).
+struct Rows {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 // The tiles of a matrix product.
 struct MatrixTiles {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t part_columns = 0;  // of a product that is not ordered: see product.h
   int64_t split = 1;         // nodes that its k is divided between
-  // What follows from these: count_tiles().
+  // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;
-  int64_t count = 0;
+  int64_t first = 0;  // the number of the node's first tile among all of the product
+  int64_t count = 0;  // that it has
   bool operator==(const MatrixTiles&) const = default;
 };
 
@@ -222,6 +230,7 @@ struct Node {
   uint32_t tiles = kNone;    // of a matrix product: Plan::tilings
   uint32_t product = kNone;  // and the product that it is of: Plan::products
   Depth depth;               // and the k that it sums
+  Rows rows;                 // and the rows that it gives
   std::optional<Put> put;    // and where in result 0 its elements are, if not as they lie
   uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }

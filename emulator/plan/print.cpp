@@ -82,6 +82,8 @@ std::string node_text(const Plan& plan, const Node& node) {
   if (node.put) text += fmt::format(" put at [{}]", fmt::join(node.put->at, ", "));
   if (node.depth.count != 0)
     text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);
+  if (node.rows.count != 0)
+    text += fmt::format(" rows [{}, {})", node.rows.first, node.rows.first + node.rows.count);
   if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
   return text;
 }

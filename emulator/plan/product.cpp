@@ -168,10 +168,29 @@ double join_of(const ProductWork& work, const MatrixTiles& tiles) {
 
 // ---- ordered -------------------------------------------------------------------------------------
 
-// From a quarter to four times the device's own tile, as large as keep a node's tasks few.
+// Parts of a task in one direction, of so many that there are: as many as leave the last task of a row no fewer than need
+// be, about these.
+std::vector<int64_t> parts_of_task(int64_t there) {
+  std::vector<int64_t> found;
+  for (const int64_t about :
+       {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 20, 24, 28, 32, 48, 64}) {
+    const int64_t parts = parts_of(there, parts_of(there, about));
+    if (found.empty() || found.back() != parts) found.push_back(parts);
+  }
+  return found;
+}
+
+// From a quarter to four times the device's own tile, as large as keep a node's tasks few; and of those of four times, which
+// are large parts, any number that does.
 std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
   std::vector<MatrixTiles> found;
+  const auto add = [&](const MatrixTiles& tiles) {
+    const auto same = [&](const MatrixTiles& other) {
+      return other.rows == tiles.rows && other.columns == tiles.columns;
+    };
+    if (std::ranges::none_of(found, same)) add_splits(found, tiles, device, work);
+  };
   for (const auto& [rows, columns] :
        {std::pair{0.25, 0.5}, {0.5, 1.0}, {1.0, 1.0}, {2.0, 1.0}, {2.0, 2.0}}) {
     const auto scaled = [](int64_t size, double by) {
@@ -184,11 +203,18 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
       (wider ? tiles.columns : tiles.rows) *= 2;
       count_tiles(tiles, shape);
     }
-    const auto same = [&](const MatrixTiles& other) {
-      return other.rows == tiles.rows && other.columns == tiles.columns;
-    };
-    if (std::ranges::none_of(found, same)) add_splits(found, tiles, device, work);
+    add(tiles);
   }
+  const int64_t rows = 2 * device.matrix_rows;
+  const int64_t columns = 2 * device.matrix_columns;
+  const int64_t down = parts_of(shape.m, rows);
+  const int64_t across = parts_of(shape.n, columns);
+  if (down * across * shape.batches <= most_tasks(device)) return found;
+  for (const int64_t parts_down : parts_of_task(down))
+    for (const int64_t parts_across : parts_of_task(across)) {
+      const MatrixTiles tiles = tiles_of(shape, parts_down * rows, parts_across * columns);
+      if (tiles.count <= most_tasks(device)) add(tiles);
+    }
   return found;
 }
 
@@ -218,16 +244,17 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
   const auto blocks = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
-    return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * (1.33 + by_line)) + kTask;
+    return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * (1.42 + by_line)) + kTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;
     const auto parts =
         static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
     const auto warps = static_cast<double>(rows / 32);
-    return parts * (jobs_of(blocks * warps, kPatches * (1.38 + by_line)) + kPart) + kTask - kPart;
+    const double each = (rows > half ? 1.55 : 1.75) + by_line;
+    return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTask - kPart;
   }
-  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * 2.8) + kTask;
+  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * 4.0) + kTask;
 }
 
 // ---- ordered, in panels --------------------------------------------------------------------------
@@ -289,18 +316,6 @@ constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;    // of a column of a part
 constexpr double kTask = 3500;    // cycles
 constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
-
-// Parts of a task in one direction, of so many that there are: as many as leave the last task of a row no fewer than need
-// be, about these.
-std::vector<int64_t> parts_of_task(int64_t there) {
-  std::vector<int64_t> found;
-  for (const int64_t about :
-       {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 20, 24, 28, 32, 48, 64}) {
-    const int64_t parts = parts_of(there, parts_of(there, about));
-    if (found.empty() || found.back() != parts) found.push_back(parts);
-  }
-  return found;
-}
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;

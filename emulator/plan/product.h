@@ -6,6 +6,7 @@
 //   choose(plan.device, work);  // the one of the least estimate
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "emulator/plan/geometry.h"
@@ -64,6 +65,17 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
 double estimate(const Device& device, const ProductWork& work, const MatrixTiles& tiles);
 // The first of the candidates with the least estimate.
 MatrixTiles choose(const Device& device, const ProductWork& work);
+
+// How a product of one matrix is done sooner by two nodes: its first rows have tiles for all processors of its share, or
+// for all so many times, and what would leave most of these without work once more has smaller ones.
+struct RowParts {
+  int64_t first = 0;  // rows of the first node
+  MatrixTiles of_first;
+  MatrixTiles of_rest;
+};
+// Where that is worth a node more, instead of the tiles that were chosen for it.
+std::optional<RowParts> divide_rows(const Device& device, const ProductWork& work,
+                                    const MatrixTiles& chosen);
 
 // Whether a product by tensor cores is done sooner on copies of those operands whose lines a copy engine cannot
 // bring than on the operands as they are.

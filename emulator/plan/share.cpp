@@ -31,8 +31,8 @@ double part_of(const Node& node) {
   return static_cast<double>(shape.k) / static_cast<double>(shape.whole_k);
 }
 
-// What a node has to do, in cycles of one processor.
-double work_of(const Plan& plan, const Node& node) {
+// What a node has to do for all rows of its result, in cycles of one processor.
+double work_of_all(const Plan& plan, const Node& node) {
   if (node.unit == Unit::control) return kTask;
   double given = 0;
   for (uint32_t result : node.results)
@@ -64,6 +64,13 @@ double work_of(const Plan& plan, const Node& node) {
     return cycles + each / kMultiplications;
   const auto bytes_of_element = static_cast<double>(isa::byte_size(node.operand_types[0].dtype));
   return cycles + each * bytes_of_element / (2 * kByTensorCores);
+}
+
+double work_of(const Plan& plan, const Node& node) {
+  const double all = work_of_all(plan, node);
+  if (node.rows.count == 0) return all;
+  const isa::Shape& shape = plan.views[node.results[0]].type.shape;
+  return all * static_cast<double>(node.rows.count) / static_cast<double>(shape[shape.rank() - 2]);
 }
 
 class Levels {

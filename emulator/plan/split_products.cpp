@@ -74,6 +74,7 @@ class Products {
   void part(const Node& product, Depth depth, const Sum& to);
   static Input add(Program& program, const std::vector<Sum>& sums);
   void split(const Node& product, size_t most);
+  void divide(const Node& product, const RowParts& parts, size_t most);
   void one(Node& node);
 
   Plan& plan_;
@@ -215,14 +216,34 @@ void Products::split(const Node& product, size_t most) {
   nodes_.push_back(program.take());
 }
 
+// The first rows, and then the rest: what stands for the instruction is the first.
+void Products::divide(const Node& product, const RowParts& parts, size_t most) {
+  const int64_t whole = matrix_shape(product).m;
+  Node first = product;
+  first.rows = {0, parts.first};
+  set_tiles(plan_, first, parts.of_first);
+  nodes_.push_back(std::move(first));
+  Node rest = product;
+  rest.rows = {parts.first, whole - parts.first};
+  rest.weight = 0;
+  rest.tiles = static_cast<uint32_t>(plan_.tilings.size());
+  plan_.tilings.push_back(parts.of_rest);
+  if (parts.of_rest.split > 1) return split(rest, most);
+  nodes_.push_back(std::move(rest));
+}
+
 void Products::one(Node& node) {
   const size_t most = node.tiling == Tiling::matrix ? most_added(node) : 0;
   if (most >= 2) {
     const ProductWork work = whole_work(plan_, node);
     note_product(plan_, node, work.most_split);
-    if (!set_measured(plan_, node, work, measured_))
-      if (const MatrixTiles tiles = choose(plan_.device, work); tiles.split > 1)
-        set_tiles(plan_, node, tiles);
+    if (!set_measured(plan_, node, work, measured_)) {
+      const MatrixTiles tiles = choose(plan_.device, work);
+      if (!node.put && node.phases.empty())
+        if (const auto parts = divide_rows(plan_.device, work, tiles))
+          return divide(node, *parts, most);
+      if (tiles.split > 1) set_tiles(plan_, node, tiles);
+    }
     if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
   }
   nodes_.push_back(std::move(node));

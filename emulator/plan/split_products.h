@@ -1,6 +1,7 @@
-// Products of a large K: a node becomes several, so that more processors have a part in it.
+// Products of a large K: a node becomes several, so that more processors have a part in it. And products whose last turn
+// of tiles would leave most processors without work: their last rows become a node of smaller tiles (divide_rows()).
 //
-// Each part sums some of the k into a tensor of its own, of f32. A pointwise node adds these in ascending order
+// Each part of k sums some of the k into a tensor of its own, of f32. A pointwise node adds these in ascending order
 // and then does what the product would have done with its sum: scale, bias, tail, conversion, chain. By the dot
 // order (isa/semantics/dot.h) the bits are the same where every part but the first is a segment; under fast
 // numerics a product by tensor cores may be divided at any block.

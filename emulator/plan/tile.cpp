@@ -131,14 +131,18 @@ void Tiler::elements(Node& node) {
   const bool in_place = node.unit == Unit::optimizer;
   const Type type = in_place ? node.operand_types[0] : plan_.views[node.results[0]].type;
   const isa::OpInfo& op = isa::info(node.opcode);
+  const isa::Shape& shape = type.shape;
+  const int64_t line = node.rows.count != 0 ? shape[shape.rank() - 1] : 0;
+  const int64_t begin = node.rows.first * line;
+  const int64_t elements = line != 0 ? node.rows.count * line : type.elements();
   const int64_t of_batch = piece(node, type.elements());
-  const int64_t size = of_batch != 0 ? of_batch : chunk(type.elements());
+  const int64_t size = of_batch != 0 ? of_batch : chunk(elements);
   // Reads element i for its element i: everything but the moves, and a reshape.
   const bool moves = node.unit == Unit::move && node.opcode != Opcode::Reshape;
   // An instruction that may trap looks at its operands even where it gives nothing.
-  const int64_t end = op.traps.empty() ? type.elements() : std::max<int64_t>(1, type.elements());
-  for (int64_t first = 0; first < end; first += size) {
-    const Box part = range(first, std::min(size, type.elements() - first));
+  const int64_t end = begin + (op.traps.empty() ? elements : std::max<int64_t>(1, elements));
+  for (int64_t first = begin; first < end; first += size) {
+    const Box part = range(first, std::min(size, begin + elements - first));
     start(node, first, part.row_bytes);
     for (size_t i = 0; i < node.own_operands; ++i) {
       const Type& from = node.operand_types[i];

@@ -29,7 +29,7 @@ void Tiler::matrix_operand(Operand operand, const Type& type, const MatrixShape&
 void Tiler::matrix(Node& node) {
   const MatrixShape shape = matrix_shape(node);
   const MatrixTiles& tiles = plan_.tilings[node.tiles];
-  for (int64_t i = 0; i < tiles.count; ++i) {
+  for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i) {
     const MatrixTile tile = matrix_tile(shape, tiles, i);
     const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
                                tile.columns, tile.rows, shape.n);

@@ -24,6 +24,15 @@ size_t nodes_of(const Plan& plan, isa::Opcode opcode) {
                     [&](const Node& node) { return node.opcode == opcode; }));
 }
 
+// The first node that multiplies for rows from `first` on.
+uint32_t node_of_rows(const Plan& plan, int64_t first) {
+  const auto node = std::ranges::find_if(plan.nodes, [&](const Node& each) {
+    return each.unit == Unit::matrix && each.rows.count != 0 && each.rows.first == first;
+  });
+  REQUIRE(node != plan.nodes.end());
+  return static_cast<uint32_t>(node - plan.nodes.begin());
+}
+
 Plan checked(const isa::Module& module, int processors) {
   Plan plan = linked(module, small_device(processors));
   REQUIRE(errors_of(plan) == "");
@@ -233,6 +242,89 @@ TEST_CASE(
     CHECK(tiles.rows == of.rows);
     CHECK(tiles.columns == of.columns);
   }
+}
+
+TEST_CASE(
+    "rows that would leave most processors idle are a node of smaller tiles, with the same bits") {
+  struct Case {
+    int rest;  // rows behind 144
+    int k;
+    size_t nodes;  // that multiply
+    const char* more;
+    const char* behind;
+  };
+  const std::vector<Case> cases = {
+      {16, 2048, 2, "", "copy %y"},
+      {16, 2048, 2, ", scale=0.5, bias=@c, tail=relu", "add %y, @d"},
+      {4, 8192, 3, ", bias=@c", "add %y, @d"},  // the rest in two segments
+  };
+  Device device = small_device(9);
+  device.matrix_rows = 8;
+  device.matrix_columns = 64;
+  for (const Case& of : cases)
+    for (int form = 0; form < 4; ++form) {
+      if (of.k > 4096 ? form != 2 : form != 1 && form != 2) continue;
+      const bool ta = (form & 1) != 0;
+      const bool tb = (form & 2) != 0;
+      const int rows = 144 + of.rest;
+      const std::string text = fmt::format(
+          ".state @a f32[{0}] = normal(0, 1, key=1)\n.state @b f32[{1}] = normal(0, 1, key=2)\n"
+          ".state @c f32[128] = normal(0, 1, key=3)\n.state @d f32[{2},128] = normal(0, 1, key=4)\n"
+          ".state @r f32[{2},128] = 0\n.state @s f32[128] = 0\n"
+          ".func main() {{\n%y = matmul @a, @b{3}{4}{5}\n@r = {6}\n@s = sum @r, axis=0\n}}\n",
+          ta ? fmt::format("{},{}", of.k, rows) : fmt::format("{},{}", rows, of.k),
+          tb ? fmt::format("128,{}", of.k) : fmt::format("{},128", of.k), rows, ta ? ", ta" : "",
+          tb ? ", tb" : "", of.more, of.behind);
+      INFO(text);
+      const isa::Module module = assembled(text);
+      const Outcome want = reference(module);
+      for (const bool fuse : {true, false}) {
+        if (!fuse && form != 1) continue;
+        const Plan plan = linked(module, device, fuse);
+        REQUIRE(errors_of(plan) == "");
+        CHECK(nodes_of(plan, isa::Opcode::Matmul) == of.nodes);
+        const Node& first = plan.nodes[node_of_rows(plan, 0)];
+        CHECK(first.rows.count == 144);
+        CHECK(first.tasks == 9);
+        CHECK(plan.nodes[node_of_rows(plan, 144)].rows.count == of.rest);
+        const Outcome got = run(module, plan, 1);
+        CHECK(got.failure == "");
+        CHECK(got.tensors == want.tensors);
+        CHECK(got.instructions == want.instructions);
+      }
+    }
+}
+
+TEST_CASE("the rest of a divided product begins with a tile, and both together take less") {
+  const Device device = *find_device("h200");
+  ProductWork work;
+  work.element = isa::DType::f32;
+  work.copied = true;
+  work.share = device.processors;
+  work.shape.m = 3072;
+  work.shape.n = 768;
+  work.shape.k = work.shape.whole_k = 16384;
+  work.shape.ta = true;
+  work.most_split = 4;
+  const auto parts = divide_rows(device, work, choose(device, work));
+  REQUIRE(parts);
+  CHECK(parts->first % parts->of_first.rows == 0);
+  CHECK(parts->first % parts->of_rest.rows == 0);
+  CHECK(parts->of_first.first == 0);
+  CHECK(parts->of_first.count == device.processors);
+  CHECK(matrix_tile(work.shape, parts->of_rest, parts->of_rest.first).row == parts->first);
+  CHECK(parts->of_rest.first + parts->of_rest.count == parts->of_rest.down * parts->of_rest.across);
+  // Nothing is gained where all processors have work to the end, nor of a batch, nor of what takes no time.
+  const auto is_divided = [&](int64_t m, int64_t n, int64_t k, int64_t batches) {
+    work.shape.m = m;
+    work.shape.n = n;
+    work.shape.k = work.shape.whole_k = k;
+    work.shape.batches = batches;
+    return divide_rows(device, work, choose(device, work)).has_value();
+  };
+  CHECK(!is_divided(4096, 4096, 4096, 1));
+  CHECK(!is_divided(3072, 768, 16384, 2));
+  CHECK(!is_divided(3072, 768, 64, 1));
 }
 
 TEST_CASE("what a divided product takes is what its greatest parts take") {
