@@ -77,15 +77,15 @@ plan::Lines Describer::describe_lines() {
   return lines;
 }
 
-// Whether rows.h can have the lines: f32 or bf16 as it lies, in memory at one stride. A stride other than 1 costs
-// a sector of memory an element, which large tensors do not afford.
+// Whether rows.h can have the lines: f32 or bf16 as it lies, in memory at one stride. For argmax and argmin a stride other
+// than 1 costs a sector of memory an element, which large tensors do not afford.
 void Describer::describe_stride(const plan::Lines& lines, const Draft& fetch) {
   constexpr int64_t kSmall = int64_t{256} * 1024;
   const std::optional<int64_t> stride = stride_of(lines);
   const bool is_arg = static_cast<Kind>(node_.kind) == Kind::arg;
   if (!stride || *stride > INT32_MAX || lines.n < 1) return;
   if (lines.n > (is_arg ? INT32_MAX : kMostTiles * semantics::kReductionTile)) return;
-  if (*stride != 1 && lines.n * lines.lines > kSmall) return;
+  if (is_arg && *stride != 1 && lines.n * lines.lines > kSmall) return;
   Draft::Input source = fetch.result;
   bool squares = false;
   if (source.kind == Input::Kind::step && fetch.steps.size() == 1 && !is_arg) {

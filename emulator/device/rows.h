@@ -247,6 +247,75 @@ struct Lying {
   int64_t pitch;  // bytes
 };
 
+// Lines that are not rows but columns: what lies side by side are elements of neighbouring lines. So a lane has a line,
+// and a warp four of the 32 partials of its warp's lines, [partial][line] at `partials`.
+inline constexpr uint32_t kColumns = 32;
+inline constexpr uint32_t kFewColumns = 8;  // of fewer, lanes have elements of one line
+inline constexpr uint32_t kOfWarp = 4;
+template <DType kType, class Join>
+TREK_UNIT void join_columns(const std::byte* from, int64_t pitch, uint32_t first, uint32_t n,
+                            bool squares, Join join, float* partials) {
+  constexpr uint32_t kDeep = 4;
+  float value[kOfWarp] = {0, 0, 0, 0};
+  TREK_ROLLED
+  for (uint32_t begin = first; begin < n; begin += 32 * kDeep) {
+    float x[kDeep][kOfWarp];
+#pragma unroll
+    for (uint32_t e = 0; e < kDeep; ++e)
+#pragma unroll
+      for (uint32_t q = 0; q < kOfWarp; ++q) {
+        const uint32_t i = begin + 32 * e + q;
+        x[e][q] = i < n ? load_as<kType>(from + i * pitch) : 0.0f;
+      }
+#pragma unroll
+    for (uint32_t e = 0; e < kDeep; ++e)
+#pragma unroll
+      for (uint32_t q = 0; q < kOfWarp; ++q) {
+        if (begin + 32 * e + q >= n) continue;
+        const float term = squares ? x[e][q] * x[e][q] : x[e][q];
+        value[q] = e == 0 && begin == first ? term : join(value[q], term);
+      }
+  }
+#pragma unroll
+  for (uint32_t q = 0; q < kOfWarp; ++q) partials[(first + q) * kColumns] = value[q];
+}
+
+// The partials of a column, of which there are at most n, folded by halves.
+template <class Join>
+TREK_UNIT float fold_column(const float* partials, uint32_t n, Join join) {
+  float value[32];
+#pragma unroll
+  for (uint32_t p = 0; p < 32; ++p) value[p] = partials[p * kColumns];
+#pragma unroll
+  for (uint32_t half = 16; half > 0; half /= 2)
+#pragma unroll
+    for (uint32_t p = 0; p < half; ++p)
+      if (p + half < n) value[p] = join(value[p], value[p + half]);
+  return value[0];
+}
+
+// Joins tile t of `lines` columns from `line` on: sums[l * tiles + t].
+template <class Join>
+TREK_UNIT void join_tile_of_columns(const Task& task, const Lying& lying, int64_t line,
+                                    uint32_t lines, uint32_t t, uint32_t tiles, bool squares,
+                                    Join join, float* sums) {
+  const Node& node = task.node();
+  const uint32_t lane = task.thread() % 32;
+  const uint32_t left = static_cast<uint32_t>(node.lines.n) - t * kTile;
+  const uint32_t n = left < kTile ? left : kTile;
+  float* partials = task.shared<float>(shared_at::kValues) + lane;
+  const std::byte* from =
+      lying.line(node, line + (lane < lines ? lane : lines - 1)) + t * kTile * lying.pitch;
+  TREK_ROLLED
+  for (uint32_t first = kOfWarp * (task.thread() / 32); first < 32; first += kOfWarp * team())
+    lying.type == DType::f32
+        ? join_columns<DType::f32>(from, lying.pitch, first, n, squares, join, partials)
+        : join_columns<DType::bf16>(from, lying.pitch, first, n, squares, join, partials);
+  task.sync();
+  if (task.thread() < lines) sums[lane * tiles + t] = fold_column(partials, n, join);
+  task.sync();
+}
+
 // Reduces lines [line, end), of at most kMostTiles tiles.
 template <class Join>
 TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join) {
@@ -262,10 +331,14 @@ TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join)
   auto* sums = task.shared<float>(shared_at::kWork);  // [line][tile]
   TREK_ROLLED
   while (line < end) {
-    const uint32_t most = 1024 / tiles;
+    const bool columns = node.lines.across != 0 && end - line >= kFewColumns;
+    const uint32_t most = columns ? kColumns : 1024 / tiles;
     const uint32_t lines = end - line < most ? static_cast<uint32_t>(end - line) : most;
     TREK_ROLLED
-    for (uint32_t p = warp; p < lines * tiles; p += team()) {
+    for (uint32_t t = 0; columns && t < tiles; ++t)
+      join_tile_of_columns(task, lying, line, lines, t, tiles, squares, join, sums);
+    TREK_ROLLED
+    for (uint32_t p = columns ? lines * tiles : warp; p < lines * tiles; p += team()) {
       const uint32_t l = tiles == 1 ? p : p / tiles;
       const uint32_t first = (p - l * tiles) * kTile;
       const std::byte* from = lying.line(node, line + l) + first * lying.pitch;
