@@ -111,15 +111,33 @@ TREK_TILE void copy_stage(const Task& task, const CutSide& cut, uint32_t slot, c
           place += to_step;
         }
       }
-    } else {
+    } else if (fours) {
       const bool behind_last = (by_line ? k : row) >= extent.rest;
       TREK_ROLLED
       for (uint32_t g = mine.group; g < extent.groups; g += group_step) {
-        const std::byte* it = behind_last && g + 1 == extent.groups ? behind(is_left) : at;
-        copy_four(fours, place, it);
-        copy_one(!fours, place, it);
+        copy_four(true, place, behind_last && g + 1 == extent.groups ? behind(is_left) : at);
         at += from_step;
         place += to_step;
+      }
+    } else {
+      // Asynchronous copies of four bytes take as many cycles as they have lanes, and more.
+      constexpr uint32_t kOnTheirWay = 8;
+      const bool behind_last = (by_line ? k : row) >= extent.rest;
+      TREK_ROLLED
+      for (uint32_t g = mine.group; g < extent.groups; g += kOnTheirWay * group_step) {
+        float x[kOnTheirWay];
+#pragma unroll
+        for (uint32_t i = 0; i < kOnTheirWay; ++i) {
+          const uint32_t of = g + i * group_step;
+          x[i] = load_one(of < extent.groups,
+                          behind_last && of + 1 == extent.groups ? behind(is_left) : at);
+          at += from_step;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < kOnTheirWay; ++i) {
+          if (g + i * group_step < extent.groups) store_one(place, x[i]);
+          place += to_step;
+        }
       }
     }
     row += row_step;

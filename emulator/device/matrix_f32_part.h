@@ -28,7 +28,7 @@ TREK_TILE uint32_t address(const Task& task, uint32_t at) {
   return shared_address(task.shared<float>(at));
 }
 
-// copy_ahead() of 16 bytes or of 4 where `does`, without a branch.
+// copy_ahead() of 16 bytes where `does`, without a branch.
 TREK_TILE void copy_four(bool does, uint32_t to, const std::byte* from) {
   asm volatile(
       "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.cg.shared.global [%1], [%2], 16; }" ::"r"(
@@ -36,12 +36,14 @@ TREK_TILE void copy_four(bool does, uint32_t to, const std::byte* from) {
       "r"(to), "l"(from)
       : "memory");
 }
-TREK_TILE void copy_one(bool does, uint32_t to, const std::byte* from) {
+// An element where `does`, and else 0, without a branch and in the order of such loads.
+TREK_TILE float load_one(bool does, const std::byte* from) {
+  float x;
   asm volatile(
-      "{ .reg .pred p; setp.ne.u32 p, %0, 0; @p cp.async.ca.shared.global [%1], [%2], 4; }" ::"r"(
-          static_cast<uint32_t>(does)),
-      "r"(to), "l"(from)
-      : "memory");
+      "{ .reg .pred p; setp.ne.u32 p, %1, 0; mov.f32 %0, 0f00000000; @p ld.global.f32 %0, [%2]; }"
+      : "=f"(x)
+      : "r"(static_cast<uint32_t>(does)), "l"(from));
+  return x;
 }
 
 // Keeps the compiler from working out a number in another way, or long before it is wanted.
