@@ -1,5 +1,5 @@
-// What a thread does with the outputs of several products with one left operand (matrix_thin_group.h) in a task that
-// stays (matrix_thin_stays.h).
+// What a thread does with its output of a product, or of several with one left operand (matrix_thin_group.h), in a task
+// that stays (matrix_thin_stays.h).
 //
 // In the resident kernel a descriptor is interpreted: of a step of an LSTM half of the instructions behind the wait
 // worked out where operands, sums and slots are, and which instruction comes. Here that is done before, and kept in
@@ -232,7 +232,95 @@ class GroupOutputs {
   bool gives_ = false;
 };
 
+// The output of one product. A tail of at most two steps whose operands are f32, a bias and an activation, is known; any
+// other is as in tasks that do not stay.
+class OneOutput {
+ public:
+  TREK_TILE_MEMBER OneOutput(const Task& task, const Work& work) {
+    const Matrix& of = work.matrix();
+    known_ = work.in_registers() && of.tail_steps <= kKnownTail && is_alone(task, work);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s)
+      if (known_ && s < of.tail_steps && of.tail[s].reads_operand() &&
+          static_cast<DType>(work.node.operand(of.tail[s].index).dtype) != DType::f32)
+        known_ = false;
+    has_ = known_ && has_output(task, work);
+    if (!has_) return;
+    const Output output = output_of(work, work.columns, 0, task.thread());
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s) {
+      if (s >= of.tail_steps) continue;
+      const TailStep step = of.tail[s];
+      steps_ = s + 1;
+      tail_[s] = {step.opcode, step.to};
+      if (step.second == TailStep::scalar)
+        beside_[s] = as_float(static_cast<uint64_t>(work.node.scalar(step.index).value));
+      if (is_operand(step))
+        from_[s] = work.memory(work.node.operand(step.index)) + 4 * beside_of(step, output);
+    }
+    const Operand& to = work.node.result(0);
+    to_type_ = to.dtype;
+    to_ = work.memory(to) +
+          place_here(work.node, to.map, output.element) * size_of(static_cast<DType>(to_type_));
+  }
+
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) {
+    if (!known_) return load_tails(task, work);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s)
+      if (from_[s] != nullptr) beside_[s] = as_float(read<uint32_t>(from_[s], 0));
+  }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    if (!known_) return thin::finish(task, work, work.columns, 0);
+    if (!has_) return;
+    const Thin& cut = work.cut();
+    float value = sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks,
+                                cut.rows * work.columns);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s)
+      if (s < steps_) value = result_of(tail_[s], value, beside_[s]);
+    store32(to_, static_cast<DType>(to_type_), 0, bits_of(value));
+  }
+
+ private:
+  static constexpr uint32_t kKnownTail = 2;
+
+  // In line what layers have.
+  TREK_TILE_MEMBER static float result_of(Pair what, float value, float beside) {
+    const TailStep step{
+        static_cast<uint16_t>(what.low()), static_cast<uint8_t>(what.high()), 0, 0, {}};
+    if (static_cast<DType>(step.to) == DType::f32) {
+      switch (static_cast<Opcode>(step.opcode)) {
+        case Opcode::Add:
+          return semantics::add(value, beside);
+        case Opcode::Relu:
+          return semantics::relu(value);
+        default:
+          break;
+      }
+    }
+    return apply_tail_step(step, value, beside);
+  }
+
+  const std::byte* from_[kKnownTail] = {};
+  float beside_[kKnownTail] = {};
+  Pair tail_[kKnownTail] = {};
+  std::byte* to_ = nullptr;
+  uint32_t steps_ = 0;
+  uint8_t to_type_ = 0;
+  bool known_ = false;
+  bool has_ = false;
+};
+
 #else
+
+struct OneOutput {
+  TREK_TILE_MEMBER OneOutput(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    thin::finish(task, work, work.columns, 0);
+  }
+};
 
 struct GroupOutputs {
   TREK_TILE_MEMBER GroupOutputs(const Task& /*task*/, const Work& /*work*/) {}

@@ -178,14 +178,6 @@ class CopiedLeft {
   const std::byte* from_;
 };
 
-// The outputs of one product: what takes longer if it is worked out before (README.md).
-struct SomeOutputs {
-  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
-  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    thin::finish(task, work, work.columns, 0);
-  }
-};
-
 TREK_TILE uint32_t staying_columns(const Work& work) {
   return work.is_group() ? work.cut().part : work.columns;
 }
@@ -213,7 +205,7 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
     task.sync();
   };
   const CopiedLeft left(task, work);
-  const auto execute = [&](const auto& outputs) TREK_TILE_LAMBDA {
+  const auto execute = [&](auto outputs) TREK_TILE_LAMBDA {
     if (!tasks.ready()) return;
     if (left.is_known())
       left.bring(task, work);
@@ -226,7 +218,7 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
   if (work.is_group())
     execute(GroupOutputs(task, work));
   else
-    execute(SomeOutputs());
+    execute(OneOutput(task, work));
 }
 
 }  // namespace thin

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/plan/product.h"
+
 namespace trek::plan {
 namespace {
 
@@ -36,6 +38,19 @@ class Dealer {
   std::vector<uint32_t> first_;   // per node: the place of its first tile
 };
 
+// Whether a node is a thin product of which every task reads all that a node of several tasks gives, and multiplies by
+// other weights than that one. On a device that interprets, which has most to do before it multiplies, processors that have
+// no part in what is read are through with that by the time it is there.
+bool has_all_ahead(const Plan& plan, const Node& from, const Node& node) {
+  if (!plan.device.interprets || node.tiling != Tiling::matrix || from.tasks < 2) return false;
+  if (product_of(plan, node) != Product::thin || matrix_shape(node).batches != 1) return false;
+  const auto weights = [&](const Node& product) {
+    const Operand& right = product.operands[1];
+    return right.kind == Operand::Kind::view ? plan.views[right.index].buffer : kNone;
+  };
+  return from.unit != Unit::matrix || weights(from) != weights(node);
+}
+
 // The last of the nodes whose results a node reads, or puts something into, that has as many tasks, or kNone; also for
 // one of several that share the k of a product, which are to stand beside each other. What a long reduction ends with
 // stands where one of its tiles does.
@@ -48,6 +63,7 @@ uint32_t Dealer::leader(uint32_t index) const {
     const Node& from = plan_.nodes[writer];
     if (from.unit == Unit::control) continue;
     if (from.tasks != plan_.nodes[index].tasks && !is_end(from, plan_.nodes[index])) continue;
+    if (has_all_ahead(plan_, from, plan_.nodes[index])) return kNone;
     if (found == kNone || writer > found) found = writer;
   }
   return found;

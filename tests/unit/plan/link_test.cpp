@@ -345,4 +345,25 @@ TEST_CASE("a plan is printed with its memory, regions, nodes, waits and signals"
   }
 }
 
+TEST_CASE("a thin product stands beside what it reads all of, where instructions are interpreted") {
+  // Of 64 tasks each; the second and the third have the same weights.
+  const isa::Module module = assembled(
+      ".state @x f32[1,784]\n.state @w f32[784,512]\n.state @v f32[512,512]\n.state @y f32[1,512]\n"
+      ".func main() {\n%a = matmul @x, @w\n%b = matmul %a, @v\n@y = matmul %b, @v\n}\n");
+  Device device = *find_device("h200");
+  for (const bool interprets : {false, true}) {
+    device.interprets = interprets;
+    const Plan plan = linked(module, device);
+    REQUIRE(errors_of(plan) == "");
+    const std::set<uint32_t> first = processors_of(plan, "%a");
+    const std::set<uint32_t> second = processors_of(plan, "%b");
+    CHECK(first.size() == 64);
+    CHECK(second.size() == 64);
+    CHECK(processors_of(plan, "@y") == second);
+    CHECK(first.contains(*second.begin()) == !interprets);
+    for (const uint32_t processor : second)
+      CHECK(first.contains(processor) == first.contains(*second.begin()));
+  }
+}
+
 }  // namespace trek::plan::test
