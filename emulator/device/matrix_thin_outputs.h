@@ -48,7 +48,7 @@ class GroupOutputs {
       if (c < copies_) bring(task, copy_[c]);
     if (!gives_) return;
     TREK_ROLLED
-    for (uint32_t l = loads_known_; l < work.group().loads; ++l)
+    for (uint32_t l = loads_known_; l < loads_; ++l)
       bring(task, copy_of_load(work, l, task.thread()));
   }
 
@@ -66,20 +66,28 @@ class GroupOutputs {
     }
     task.sync();
     if (!gives_) return;
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kKnownSteps; ++s)
-      if (s < steps_) execute(task, step_[s]);
-    TREK_ROLLED
-    for (uint32_t s = kKnownSteps; s < steps_; ++s) group_step(task, work, s, task.thread());
+    if (is_cell_) {
+      execute_cell(task);
+    } else {
+      TREK_UNROLLED
+      for (uint32_t s = 0; s < kKnownSteps; ++s)
+        if (s < steps_) execute(task, step_[s]);
+      TREK_ROLLED
+      for (uint32_t s = kKnownSteps; s < steps_; ++s) group_step(task, work, s, task.thread());
+    }
     const auto give = [&](std::byte* at, Pair what) TREK_TILE_LAMBDA {
-      store32(at, static_cast<DType>(what.high()), 0,
-              *task.shared<Aliased<uint32_t>>(4 * what.low()));
+      const uint32_t bits = *task.shared<Aliased<uint32_t>>(4 * what.low());
+      const auto type = static_cast<DType>(what.high());
+      if (type == DType::f32)
+        *reinterpret_cast<Aliased<uint32_t>*>(at) = bits;
+      else
+        store32(at, type, 0, bits);
     };
     TREK_UNROLLED
     for (uint32_t r = 0; r < kKnownResults; ++r)
-      if (r < work.node.results) give(result_[r].to, result_[r].what);
+      if (r < results_) give(result_[r].to, result_[r].what);
     TREK_ROLLED
-    for (uint32_t r = kKnownResults; r < work.node.results; ++r) {
+    for (uint32_t r = kKnownResults; r < results_; ++r) {
       const Result result = result_of_group(work, r, task.thread());
       give(result.to, result.what);
     }
@@ -133,6 +141,23 @@ class GroupOutputs {
     const auto input = [&](uint32_t at) TREK_TILE_LAMBDA { return *task.shared<float>(4 * at); };
     *task.shared<float>(4 * of.last.high()) =
         result_of(of.what, input(of.first.low()), input(of.first.high()), input(of.last.low()));
+  }
+  // The steps that join an LSTM's gates: c = fma(in, cell, forget x c before), h = out x tanh(c). Which instruction comes
+  // is a branch, and half of what a step takes.
+  TREK_TILE_MEMBER bool is_step(uint32_t s, Opcode opcode) const {
+    return step_[s].what.low() == static_cast<uint32_t>(opcode) &&
+           step_[s].what.high() == static_cast<uint32_t>(DType::f32);
+  }
+  TREK_TILE_MEMBER void execute_cell(const Task& task) const {
+    const auto input = [&](uint32_t at) TREK_TILE_LAMBDA { return *task.shared<float>(4 * at); };
+    const auto give = [&](const KnownStep& of, float value)
+                          TREK_TILE_LAMBDA { *task.shared<float>(4 * of.last.high()) = value; };
+    const auto first = [&](uint32_t s) TREK_TILE_LAMBDA { return input(step_[s].first.low()); };
+    const auto second = [&](uint32_t s) TREK_TILE_LAMBDA { return input(step_[s].first.high()); };
+    give(step_[0], semantics::mul(first(0), second(0)));
+    give(step_[1], semantics::fma(first(1), second(1), input(step_[1].last.low())));
+    give(step_[2], semantics::tanh(first(2)));
+    give(step_[3], semantics::mul(first(3), second(3)));
   }
   TREK_TILE_MEMBER static void bring(const Task& task, const Copy& of) {
     const auto type = static_cast<DType>(of.what.high());
@@ -201,6 +226,11 @@ class GroupOutputs {
                   {input_of(work, step.inputs[0], i), input_of(work, step.inputs[1], i)},
                   {input_of(work, step.inputs[2], i), group_slot_at(step.slot, i) / 4}};
     }
+    static_assert(kKnownSteps == 4);
+    is_cell_ = steps_ == 4 && is_step(0, Opcode::Mul) && is_step(1, Opcode::Fma) &&
+               is_step(2, Opcode::Tanh) && is_step(3, Opcode::Mul);
+    loads_ = group.loads;
+    results_ = work.node.results;
     TREK_ROLLED
     while (copies_ < kCopies && loads_known_ < group.loads) {
       keep(copy_of_load(work, loads_known_, i));
@@ -224,12 +254,15 @@ class GroupOutputs {
   Result result_[kKnownResults] = {};
   uint32_t copies_ = 0;
   uint32_t loads_known_ = 0;
+  uint32_t loads_ = 0;
+  uint32_t results_ = 0;
   uint32_t tail_steps_ = 0;
   uint32_t steps_ = 0;
   uint32_t sum_at_ = 0;
   uint32_t main_at_ = 0;
   bool has_sum_ = false;
   bool gives_ = false;
+  bool is_cell_ = false;
 };
 
 // The output of one product. A tail of at most two steps whose operands are f32, a bias and an activation, is known; any
