@@ -237,6 +237,7 @@ double jobs_of(double jobs, double job) { return std::max(jobs / 4, std::ceil(jo
 // shared memory and for copies; warps that a tile's outputs do not need take blocks of 64 k.
 double task_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   constexpr double kTask = 2500;
+  constexpr double kTurnsTask = 6000;  // until groups of warps have their first blocks
   constexpr double kPart = 2000;
   constexpr double kPatches = 64 * 64;  // multiplications of a lane in a job of 32 x 64 outputs
   constexpr double kByLine = 0.08;      // cycles more of each for an operand that lies by line
@@ -251,10 +252,11 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
     const auto parts =
         static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
     const auto warps = static_cast<double>(rows / 32);
-    const double each = (rows > half ? 1.55 : 1.75) + by_line;
-    return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTask - kPart;
+    const double each = (rows > half ? 1.55 : 1.65) + by_line;
+    return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTurnsTask - kPart;
   }
-  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * 4.0) + kTask;
+  const double each = outputs > 2048 ? 2.8 : 3.5;  // in patches of 8 x 8, or of 4 x 4
+  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * each) + kTask;
 }
 
 // ---- ordered, in panels --------------------------------------------------------------------------
