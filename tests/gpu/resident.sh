@@ -14,6 +14,7 @@ export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-/tmp/trek-cuda-cache} CUDA_CACHE_MAXSI
 if [[ -d $p/data && ! -e /usr/share/datasets/fashion-mnist ]]; then
   mkdir -p /usr/share/datasets && cp -r "$p/data/fashion-mnist" /usr/share/datasets/
 fi
+[[ -e /usr/share/datasets/fashion-mnist ]] || { echo "resident.sh: no data for the samples; make the package with tools/package --data" >&2; exit 1; }
 cd "$p"
 source tests/gpu/report.sh
 
@@ -78,7 +79,7 @@ for i in 1 2; do
 done
 
 echo "== the tests of emulator/resident"
-quick 90 bin/gpu-resident >"$out/gpu-resident.log" 2>&1 || fail "gpu-resident"
+quick 90 bin/gpu-resident >"$out/gpu-resident.log" 2>&1 || { fail "gpu-resident"; grep -m 3 -B 6 -A 8 FAILED "$out/gpu-resident.log"; }
 tail -n 3 "$out/gpu-resident.log"
 
 echo "== times"
