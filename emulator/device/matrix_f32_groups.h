@@ -115,7 +115,7 @@ TREK_TILE void copy_stage(const Task& task, const CutSide& cut, uint32_t slot, c
       const bool behind_last = (by_line ? k : row) >= extent.rest;
       TREK_ROLLED
       for (uint32_t g = mine.group; g < extent.groups; g += group_step) {
-        copy_four(true, place, behind_last && g + 1 == extent.groups ? behind(is_left) : at);
+        copy_ahead<16>(place, behind_last && g + 1 == extent.groups ? behind(is_left) : at);
         at += from_step;
         place += to_step;
       }

@@ -294,7 +294,7 @@ TREK_UNIT float fold_column(const float* partials, uint32_t n, Join join) {
   return value[0];
 }
 
-// Joins tile t of `lines` columns from `line` on: sums[l * tiles + t].
+// Joins tile t of `lines` columns from `line` on: sums[l * tiles + t]. A sync at the end.
 template <class Join>
 TREK_UNIT void join_tile_of_columns(const Task& task, const Lying& lying, int64_t line,
                                     uint32_t lines, uint32_t t, uint32_t tiles, bool squares,
@@ -334,21 +334,25 @@ TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join)
     const bool columns = node.lines.across != 0 && end - line >= kFewColumns;
     const uint32_t most = columns ? kColumns : 1024 / tiles;
     const uint32_t lines = end - line < most ? static_cast<uint32_t>(end - line) : most;
-    TREK_ROLLED
-    for (uint32_t t = 0; columns && t < tiles; ++t)
-      join_tile_of_columns(task, lying, line, lines, t, tiles, squares, join, sums);
-    TREK_ROLLED
-    for (uint32_t p = columns ? lines * tiles : warp; p < lines * tiles; p += team()) {
-      const uint32_t l = tiles == 1 ? p : p / tiles;
-      const uint32_t first = (p - l * tiles) * kTile;
-      const std::byte* from = lying.line(node, line + l) + first * lying.pitch;
-      const uint32_t left = n - first < kTile ? n - first : kTile;
-      const float sum = lying.type == DType::f32
-                            ? join_tile<DType::f32>(from, lying.pitch, lane, left, squares, join)
-                            : join_tile<DType::bf16>(from, lying.pitch, lane, left, squares, join);
-      if (lane == 0) sums[p] = sum;
+    if (columns) {
+      TREK_ROLLED
+      for (uint32_t t = 0; t < tiles; ++t)
+        join_tile_of_columns(task, lying, line, lines, t, tiles, squares, join, sums);
+    } else {
+      TREK_ROLLED
+      for (uint32_t p = warp; p < lines * tiles; p += team()) {
+        const uint32_t l = tiles == 1 ? p : p / tiles;
+        const uint32_t first = (p - l * tiles) * kTile;
+        const std::byte* from = lying.line(node, line + l) + first * lying.pitch;
+        const uint32_t left = n - first < kTile ? n - first : kTile;
+        const float sum =
+            lying.type == DType::f32
+                ? join_tile<DType::f32>(from, lying.pitch, lane, left, squares, join)
+                : join_tile<DType::bf16>(from, lying.pitch, lane, left, squares, join);
+        if (lane == 0) sums[p] = sum;
+      }
+      task.sync();
     }
-    task.sync();
     if (tiles > 1) {
       TREK_ROLLED
       for (uint32_t l = warp; l < lines; l += team()) {

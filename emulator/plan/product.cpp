@@ -531,10 +531,11 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   return turns_of(device, work, tiles) * task + join_of(work, tiles);
 }
 
-MatrixTiles choose(const Device& device, const ProductWork& work) {
+MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first) {
   MatrixTiles best;
   double least = 0;
   for (const MatrixTiles& tiles : candidates(device, work)) {
+    if (first % tiles.rows != 0) continue;
     const double cycles = estimate(device, work, tiles);
     if (best.count != 0 && cycles >= least) continue;
     best = tiles;

@@ -63,8 +63,9 @@ std::vector<Depth> depths_of(const ProductWork& work, int64_t split);
 std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& work);
 // What the product takes, in cycles of a processor: from where its first task begins to where its last one ends.
 double estimate(const Device& device, const ProductWork& work, const MatrixTiles& tiles);
-// The first of the candidates with the least estimate.
-MatrixTiles choose(const Device& device, const ProductWork& work);
+// The first of the candidates with the least estimate, of those that have a tile begin at row `first` of the product. None
+// where there is none: of count 0.
+MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first = 0);
 
 // How a product of one matrix is done sooner by two nodes: its first rows have tiles for all processors of its share, or
 // for all so many times, and what would leave most of these without work once more has smaller ones.

@@ -31,7 +31,6 @@ class Divider {
   void first_tiles(const MatrixTiles& tiles);
   ProductWork part(int64_t rows) const;
   ProductWork rest(int64_t first) const;
-  MatrixTiles rest_tiles(int64_t first) const;
 
   const Device& device_;
   ProductWork work_;
@@ -53,21 +52,6 @@ ProductWork Divider::rest(int64_t first) const {
   return work;
 }
 
-// Those of the least estimate that begin where the first node ends.
-MatrixTiles Divider::rest_tiles(int64_t first) const {
-  const ProductWork work = rest(first);
-  MatrixTiles best;
-  double least = 0;
-  for (const MatrixTiles& tiles : candidates(device_, work)) {
-    if (first % tiles.rows != 0) continue;
-    const double cycles = estimate(device_, work, tiles);
-    if (best.count != 0 && cycles >= least) continue;
-    best = tiles;
-    least = cycles;
-  }
-  return best;
-}
-
 // As many turns of all processors as these tiles fill, or one less.
 void Divider::first_tiles(const MatrixTiles& tiles) {
   const int64_t turns = tiles.count / work_.share;
@@ -82,7 +66,7 @@ void Divider::first_tiles(const MatrixTiles& tiles) {
     const double first = estimate(device_, part(rows), parts.of_first);
     const double share_of_rest = 1 - static_cast<double>(rows) / static_cast<double>(work_.shape.m);
     if (first + whole_ * share_of_rest / 2 >= least_) continue;
-    parts.of_rest = rest_tiles(rows);
+    parts.of_rest = choose(device_, rest(rows), rows);
     if (parts.of_rest.count == 0) continue;
     const double both = first + estimate(device_, rest(rows), parts.of_rest);
     if (both >= least_) continue;

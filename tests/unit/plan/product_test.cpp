@@ -1,0 +1,160 @@
+// How products are computed and cut: what the cost model thinks of tiles, and which of them it chooses.
+#include "emulator/plan/product.h"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "tests/unit/plan/run.h"
+
+namespace trek::plan::test {
+
+TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin ones and f64") {
+  Device device = *find_device("h200");
+  MatrixShape shape;
+  shape.m = shape.n = 256;
+  shape.k = shape.whole_k = 512;
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::tensor);
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  CHECK(product_of(device, true, isa::DType::f64, shape) == Product::ordered);
+  CHECK(product_of(device, true, isa::DType::i32, shape) == Product::ordered);
+  shape.n = 3001;  // odd lines, which the thin unit brings one by one
+  shape.m = 4;
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::thin);
+  CHECK(product_of(device, true, isa::DType::bf16, shape) == Product::small);
+  CHECK(product_of(device, false, isa::DType::bf16, shape) == Product::thin);
+  device.packs_panels = true;
+  shape.m = 256;
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::ordered);
+}
+
+TEST_CASE(
+    "a fast product of f32 is thought to take twice the time of one of bf16, turned lines more") {
+  Device device = *find_device("h200");
+  ProductWork work;
+  work.product = Product::tensor;
+  work.shape.m = work.shape.n = work.shape.k = work.shape.whole_k = 4096;
+  work.shape.tb = true;
+  work.share = device.processors;
+  work.copied = true;
+  const auto cycles = [&](isa::DType element, bool tb) {
+    work.element = element;
+    work.shape.tb = tb;
+    return estimate(device, work, choose(device, work));
+  };
+  const double half = cycles(isa::DType::bf16, true);
+  const double whole = cycles(isa::DType::f32, true);
+  CHECK(whole > 1.8 * half);
+  CHECK(whole < 2.2 * half);
+  CHECK(cycles(isa::DType::f32, false) > whole);
+}
+
+TEST_CASE(
+    "f32 products of the dot order have tiles for groups of warps where an engine brings them") {
+  Device device = *find_device("h200");
+  struct Case {
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    bool copied;
+    int64_t rows;
+    int64_t columns;
+  };
+  for (const Case& of : {Case{1024, 1024, 1024, true, 128, 64},
+                         {784, 512, 4096, true, 64, 64},
+                         {128, 4096, 4096, true, 64, 64},
+                         {784, 512, 128, true, 64, 64},
+                         {4096, 4096, 4096, true, 128, 128},
+                         {512, 512, 512, true, 32, 64},
+                         {512, 512, 512, false, 32, 64},
+                         {128, 512, 784, true, 16, 32},
+                         {1024, 1024, 1020, true, 128, 64}}) {
+    INFO(of.m << "x" << of.n << "x" << of.k << (of.copied ? " copied" : ""));
+    ProductWork work;
+    work.element = isa::DType::f32;
+    work.shape.m = of.m;
+    work.shape.n = of.n;
+    work.shape.k = work.shape.whole_k = of.k;
+    work.share = device.processors;
+    work.copied = of.copied;
+    const MatrixTiles tiles = choose(device, work);
+    CHECK(tiles.rows == of.rows);
+    CHECK(tiles.columns == of.columns);
+  }
+}
+
+TEST_CASE("the rest of a divided product begins with a tile, and both together take less") {
+  const Device device = *find_device("h200");
+  ProductWork work;
+  work.element = isa::DType::f32;
+  work.copied = true;
+  work.share = device.processors;
+  work.shape.m = 3072;
+  work.shape.n = 768;
+  work.shape.k = work.shape.whole_k = 16384;
+  work.shape.ta = true;
+  work.most_split = 4;
+  const auto parts = divide_rows(device, work, choose(device, work));
+  REQUIRE(parts);
+  CHECK(parts->first % parts->of_first.rows == 0);
+  CHECK(parts->first % parts->of_rest.rows == 0);
+  CHECK(parts->of_first.first == 0);
+  CHECK(parts->of_first.count == device.processors);
+  CHECK(matrix_tile(work.shape, parts->of_rest, parts->of_rest.first).row == parts->first);
+  CHECK(parts->of_rest.first + parts->of_rest.count == parts->of_rest.down * parts->of_rest.across);
+  // Nothing is gained where all processors have work to the end, nor of a batch, nor of what takes no time.
+  const auto is_divided = [&](int64_t m, int64_t n, int64_t k, int64_t batches) {
+    work.shape.m = m;
+    work.shape.n = n;
+    work.shape.k = work.shape.whole_k = k;
+    work.shape.batches = batches;
+    return divide_rows(device, work, choose(device, work)).has_value();
+  };
+  CHECK(!is_divided(4096, 4096, 4096, 1));
+  CHECK(!is_divided(3072, 768, 16384, 2));
+  CHECK(!is_divided(3072, 768, 64, 1));
+}
+
+TEST_CASE("what a divided product takes is what its greatest parts take") {
+  const Device device = *find_device("h200");
+  ProductWork work;
+  work.product = Product::tensor;
+  work.element = isa::DType::bf16;
+  work.shape.m = work.shape.n = 1024;
+  work.share = device.processors;
+  MatrixTiles tiles;
+  tiles.rows = tiles.columns = 256;
+  tiles.part_columns = 128;
+  tiles.split = 24;
+  count_tiles(tiles, work.shape);
+  const auto cycles = [&](int64_t blocks) {
+    work.shape.k = work.shape.whole_k = 64 * blocks;
+    return estimate(device, work, tiles);
+  };
+  CHECK(cycles(64) == cycles(72));  // parts of two or three blocks, and of three
+  CHECK(cycles(64) > cycles(48));
+}
+
+TEST_CASE("parts of a product have all k once, and bits by the dot order where they must") {
+  ProductWork work;
+  work.shape.m = work.shape.n = 768;
+  work.shape.k = work.shape.whole_k = 16392;
+  const auto starts = [&](int64_t split) {
+    std::vector<int64_t> found;
+    int64_t end = 0;
+    for (const Depth& depth : depths_of(work, split)) {
+      CHECK(depth.first == end);
+      end = depth.first + depth.count;
+      found.push_back(depth.first);
+    }
+    CHECK(end == work.shape.k);
+    return found;
+  };
+  CHECK(starts(1) == std::vector<int64_t>{0});
+  CHECK(starts(3) == std::vector<int64_t>{0, 12288, 16384});
+  CHECK(starts(5) == std::vector<int64_t>{0, 4096, 8192, 12288, 16384});
+  work.product = Product::tensor;
+  CHECK(starts(4) == std::vector<int64_t>{0, 4096, 8192, 12288});
+  CHECK(starts(3) == std::vector<int64_t>{0, 5440, 10944});
+}
+
+}  // namespace trek::plan::test
