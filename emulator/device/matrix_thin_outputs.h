@@ -28,90 +28,130 @@ class Pair {
   uint32_t bits_ = 0;
 };
 
+// Of tasks one behind the other that are of one form (ThinPlace) nothing but addresses differs: know() finds all else once,
+// and aim() these for each task.
 class GroupOutputs {
  public:
-  TREK_TILE_MEMBER GroupOutputs(const Task& task, const Work& work) {
-    const ThinGroup& group = work.group();
-    const uint32_t i = task.thread();
-    const uint32_t product = product_of(work, i);
-    const Member member = member_of(work, tile_place(work, i));
-    has_sum_ = product < group.products && member.exists;
-    if (has_sum_) know_sum(work, member, product, i);
-    gives_ = product == 0 && member.exists;
-    if (gives_) know_program(work, i);
+  TREK_TILE_MEMBER GroupOutputs() = default;
+  TREK_TILE_MEMBER void know(const Task& task, const Work& work, bool is_alike) {
+    if (!is_alike) *this = GroupOutputs(work, task.thread());
+    aim(work);
   }
 
   // load_group().
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
     TREK_UNROLLED
-    for (uint32_t c = 0; c < kCopies; ++c)
-      if (c < copies_) bring(task, copy_[c]);
+    for (uint32_t c = 0; c < kCopies; ++c) {
+      if (c >= copies_) continue;
+      if (is_plain_)
+        copy<4>(task, 4 * copy_[c].to(), from_[c]);
+      else
+        bring(task, copy_[c].to(), from_[c], copy_[c].type());
+    }
     if (!gives_) return;
     TREK_ROLLED
-    for (uint32_t l = loads_known_; l < loads_; ++l)
-      bring(task, copy_of_load(work, l, task.thread()));
+    for (uint32_t l = loads_known_; l < loads_; ++l) {
+      const Copy of = copy_of_load(work, l, task.thread());
+      bring(task, of.to(), place_of(work, of), of.type());
+    }
   }
 
   // finish_group().
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
     if (has_sum_) {
-      const Thin& cut = work.cut();
-      float value = sum_of_blocks(task.shared<float>(cut.sums) + sum_at_, cut.blocks, cut.part);
-      TREK_UNROLLED
-      for (uint32_t s = 0; s < kGroupTail; ++s)
-        if (s < tail_steps_)
-          value = result_of(tail_[s], value,
-                            read_slot(task, group_slot::kBeside + s, task.thread()), 0);
-      *task.shared<float>(main_at_) = value;
+      float value =
+          sum_of_blocks(task.shared<float>(4 * sums_.low()), blocks_.low(), blocks_.high());
+      const auto beside = [&](uint32_t s) TREK_TILE_LAMBDA {
+        return read_slot(task, group_slot::kBeside + s, task.thread());
+      };
+      if (gate_ == Gate::sigmoid) {
+        value = semantics::sigmoid(semantics::add(value, beside(0)));
+      } else if (gate_ == Gate::tanh) {
+        value = semantics::tanh(semantics::add(value, beside(0)));
+      } else {
+        TREK_UNROLLED
+        for (uint32_t s = 0; s < kGroupTail; ++s)
+          if (s < tail_steps_) value = result_of(tail_[s], value, beside(s), 0);
+      }
+      *task.shared<float>(4 * sums_.high()) = value;
     }
     task.sync();
     if (!gives_) return;
-    if (is_cell_) {
-      execute_cell(task);
-    } else {
-      TREK_UNROLLED
-      for (uint32_t s = 0; s < kKnownSteps; ++s)
-        if (s < steps_) execute(task, step_[s]);
-      TREK_ROLLED
-      for (uint32_t s = kKnownSteps; s < steps_; ++s) group_step(task, work, s, task.thread());
-    }
-    const auto give = [&](std::byte* at, Pair what) TREK_TILE_LAMBDA {
-      const uint32_t bits = *task.shared<Aliased<uint32_t>>(4 * what.low());
-      const auto type = static_cast<DType>(what.high());
-      if (type == DType::f32)
-        *reinterpret_cast<Aliased<uint32_t>*>(at) = bits;
-      else
-        store32(at, type, 0, bits);
-    };
+    if (is_cell_) return execute_cell(task);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownSteps; ++s)
+      if (s < steps_) execute(task, step_[s]);
+    TREK_ROLLED
+    for (uint32_t s = kKnownSteps; s < steps_; ++s) group_step(task, work, s, task.thread());
     TREK_UNROLLED
     for (uint32_t r = 0; r < kKnownResults; ++r)
-      if (r < results_) give(result_[r].to, result_[r].what);
+      if (r < results_) give(task, result_[r], to_[r]);
     TREK_ROLLED
-    for (uint32_t r = kKnownResults; r < results_; ++r) {
-      const Result result = result_of_group(work, r, task.thread());
-      give(result.to, result.what);
-    }
+    for (uint32_t r = kKnownResults; r < results_; ++r)
+      give(task, result_of_group(work, r, task.thread()), place_of_result(work, r));
   }
 
  private:
   // Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
-  struct Copy {  // of an element that stands beside a sum
-    const std::byte* from;
-    Pair what;  // where to; DType
+  class Copy {  // of an element that stands beside a sum
+   public:
+    TREK_TILE_MEMBER Copy() = default;
+    TREK_TILE_MEMBER Copy(uint32_t operand, DType type, uint32_t to)
+        : what_(to, static_cast<uint32_t>(type) | operand << 8) {}
+    TREK_TILE_MEMBER uint32_t operand() const { return what_.high() >> 8; }
+    TREK_TILE_MEMBER DType type() const { return static_cast<DType>(what_.high() & 0xFF); }
+    TREK_TILE_MEMBER uint32_t to() const { return what_.low(); }
+
+   private:
+    Pair what_;
   };
-  struct Result {
-    std::byte* to;
-    Pair what;  // from where; DType
-  };
+  using Result = Pair;  // from where; DType
   struct KnownStep {
     Pair what;   // Opcode; DType of the result
     Pair first;  // the places of two inputs
     Pair last;   // of the third, and of the result
   };
+  // A tail that is a bias and the activation of a gate, of f32.
+  enum class Gate : uint8_t { none, sigmoid, tanh };
   static constexpr uint32_t kCopies = 3;
   static_assert(kCopies >= kGroupTail);
   static constexpr uint32_t kKnownSteps = 4;
   static constexpr uint32_t kKnownResults = 2;
+
+  TREK_TILE_MEMBER GroupOutputs(const Work& work, uint32_t i) {
+    const ThinGroup& group = work.group();
+    const uint32_t product = product_of(work, i);
+    const Member member = member_of(work, tile_place(work, i));
+    column_ = member.output.column;
+    has_sum_ = product < group.products && member.exists;
+    if (has_sum_) know_sum(work, member, product, i);
+    gives_ = product == 0 && member.exists;
+    if (gives_) know_program(work, i);
+    is_plain_ = loads_known_ == loads_;
+    TREK_UNROLLED
+    for (uint32_t c = 0; c < kCopies; ++c)
+      if (c < copies_ && copy_[c].type() != DType::f32) is_plain_ = false;
+  }
+  TREK_TILE_MEMBER void aim(const Work& work) {
+    TREK_UNROLLED
+    for (uint32_t c = 0; c < kCopies; ++c) {
+      if (c >= copies_) continue;
+      from_[c] = is_plain_
+                     ? work.memory(work.node.operand(copy_[c].operand())) + size_t{4} * column_
+                     : place_of(work, copy_[c]);
+    }
+    TREK_UNROLLED
+    for (uint32_t r = 0; r < kKnownResults; ++r)
+      if (r < results_) to_[r] = place_of_result(work, r);
+  }
+  // A tile has one row, of a product of one, so a column is an element, too.
+  TREK_TILE_MEMBER const std::byte* place_of(const Work& work, const Copy& of) const {
+    return work.memory(work.node.operand(of.operand())) + column_ * size_of(of.type());
+  }
+  TREK_TILE_MEMBER std::byte* place_of_result(const Work& work, uint32_t r) const {
+    const Operand& to = work.node.result(r);
+    return work.memory(to) + column_ * size_of(static_cast<DType>(to.dtype));
+  }
 
   // In line where it is a layer's or a gate's: these are on the longest way of a network.
   TREK_TILE_MEMBER static float result_of(Pair what, float x, float y, float z) {
@@ -137,62 +177,75 @@ class GroupOutputs {
     }
     return group_result(opcode, to, x, y, z);
   }
+  TREK_TILE_MEMBER static float input(const Task& task, uint32_t at) {
+    return *task.shared<float>(4 * at);
+  }
   TREK_TILE_MEMBER static void execute(const Task& task, const KnownStep& of) {
-    const auto input = [&](uint32_t at) TREK_TILE_LAMBDA { return *task.shared<float>(4 * at); };
     *task.shared<float>(4 * of.last.high()) =
-        result_of(of.what, input(of.first.low()), input(of.first.high()), input(of.last.low()));
+        result_of(of.what, input(task, of.first.low()), input(task, of.first.high()),
+                  input(task, of.last.low()));
   }
   // The steps that join an LSTM's gates: c = fma(in, cell, forget x c before), h = out x tanh(c). Which instruction comes
-  // is a branch, and half of what a step takes.
-  TREK_TILE_MEMBER bool is_step(uint32_t s, Opcode opcode) const {
-    return step_[s].what.low() == static_cast<uint32_t>(opcode) &&
-           step_[s].what.high() == static_cast<uint32_t>(DType::f32);
-  }
+  // is a branch, and half of what a step takes; so are slots, and all inputs can be read at once.
   TREK_TILE_MEMBER void execute_cell(const Task& task) const {
-    const auto input = [&](uint32_t at) TREK_TILE_LAMBDA { return *task.shared<float>(4 * at); };
-    const auto give = [&](const KnownStep& of, float value)
-                          TREK_TILE_LAMBDA { *task.shared<float>(4 * of.last.high()) = value; };
-    const auto first = [&](uint32_t s) TREK_TILE_LAMBDA { return input(step_[s].first.low()); };
-    const auto second = [&](uint32_t s) TREK_TILE_LAMBDA { return input(step_[s].first.high()); };
-    give(step_[0], semantics::mul(first(0), second(0)));
-    give(step_[1], semantics::fma(first(1), second(1), input(step_[1].last.low())));
-    give(step_[2], semantics::tanh(first(2)));
-    give(step_[3], semantics::mul(first(3), second(3)));
+    const float forget = input(task, step_[0].first.low());
+    const float before = input(task, step_[0].first.high());
+    const float in = input(task, step_[1].first.low());
+    const float cell = input(task, step_[1].first.high());
+    const float out = input(task, step_[3].first.low());
+    const float c = semantics::fma(in, cell, semantics::mul(forget, before));
+    const float h = semantics::mul(out, semantics::tanh(c));
+    TREK_UNROLLED
+    for (uint32_t r = 0; r < kKnownResults; ++r)
+      *reinterpret_cast<Aliased<uint32_t>*>(to_[r]) =
+          bits_of(result_[r].low() == step_[3].last.high() ? h : c);
   }
-  TREK_TILE_MEMBER static void bring(const Task& task, const Copy& of) {
-    const auto type = static_cast<DType>(of.what.high());
-    const uint32_t to = 4 * of.what.low();
+  TREK_TILE_MEMBER bool is_cell() const {
+    const auto is_step = [&](uint32_t s, Opcode opcode) TREK_TILE_LAMBDA {
+      return step_[s].what.low() == static_cast<uint32_t>(opcode) &&
+             step_[s].what.high() == static_cast<uint32_t>(DType::f32);
+    };
+    const uint32_t kept = step_[0].last.high();
+    const uint32_t c = step_[1].last.high();
+    const uint32_t seen = step_[2].last.high();
+    const uint32_t h = step_[3].last.high();
+    const uint32_t out = step_[3].first.low();
+    static_assert(kKnownSteps == 4 && kKnownResults == 2);
+    bool gives = results_ == kKnownResults;
+    TREK_UNROLLED
+    for (const Result& of : result_)
+      gives = gives && of.high() == static_cast<uint32_t>(DType::f32) &&
+              (of.low() == c || of.low() == h);
+    return gives && steps_ == kKnownSteps && c != h && is_step(0, Opcode::Mul) &&
+           is_step(1, Opcode::Fma) && is_step(2, Opcode::Tanh) && is_step(3, Opcode::Mul) &&
+           step_[1].last.low() == kept && step_[1].first.low() != kept &&
+           step_[1].first.high() != kept && step_[2].first.low() == c &&
+           step_[3].first.high() == seen && out != kept && out != c && out != seen;
+  }
+  TREK_TILE_MEMBER static void bring(const Task& task, uint32_t to, const std::byte* from,
+                                     DType type) {
     if (type == DType::f32)
-      copy<4>(task, to, of.from);
+      copy<4>(task, 4 * to, from);
     else
-      *task.shared<Aliased<uint32_t>>(to) = load32(of.from, type, 0);
+      *task.shared<Aliased<uint32_t>>(4 * to) = load32(from, type, 0);
   }
-  TREK_TILE_MEMBER static Copy copy_of(const Work& work, const Operand& from, int64_t place,
-                                       uint32_t to) {
-    const auto type = static_cast<DType>(from.dtype);
-    return {work.memory(from) + place * size_of(type), {to / 4, static_cast<uint32_t>(type)}};
+  TREK_TILE_MEMBER static void give(const Task& task, const Result& what, std::byte* to) {
+    const uint32_t bits = *task.shared<Aliased<uint32_t>>(4 * what.low());
+    const auto type = static_cast<DType>(what.high());
+    if (type == DType::f32)
+      *reinterpret_cast<Aliased<uint32_t>*>(to) = bits;
+    else
+      store32(to, type, 0, bits);
   }
-  TREK_TILE_MEMBER static const TailStep* tail_of(const Work& work, uint32_t i) {
-    return work.group().tail[product_of(work, i)];
-  }
-  TREK_TILE_MEMBER static Copy copy_of_tail(const Work& work, const TailStep& step, uint32_t s,
-                                            uint32_t i) {
-    const Output output = member_of(work, tile_place(work, i)).output;
-    return copy_of(work, work.node.operand(step.index), beside_of(step, output),
-                   group_slot_at(group_slot::kBeside + s, i));
+  TREK_TILE_MEMBER static Copy copy_of(const Work& work, uint32_t operand, uint32_t to) {
+    return {operand, static_cast<DType>(work.node.operand(operand).dtype), to / 4};
   }
   TREK_TILE_MEMBER static Copy copy_of_load(const Work& work, uint32_t l, uint32_t i) {
     const Load& load = *work.node.load(work.group().first_load + l);
-    const Operand& from = work.node.operand(load.operand);
-    const Output output = member_of(work, i).output;
-    return copy_of(work, from, from.map.kind == Map::same ? output.element : output.column,
-                   group_slot_at(load.slot, i));
+    return copy_of(work, load.operand, group_slot_at(load.slot, i));
   }
   TREK_TILE_MEMBER static Result result_of_group(const Work& work, uint32_t r, uint32_t i) {
-    const Operand& to = work.node.result(r);
-    const auto type = static_cast<DType>(to.dtype);
-    return {work.memory(to) + member_of(work, i).output.element * size_of(type),
-            {group_slot_at(work.group().gives[r], i) / 4, static_cast<uint32_t>(type)}};
+    return {group_slot_at(work.group().gives[r], i) / 4, work.node.result(r).dtype};
   }
   TREK_TILE_MEMBER static uint32_t input_of(const Work& work, Source source, uint32_t i) {
     if (source.kind == Source::scalar)  // in the descriptor, which is in shared memory, too
@@ -204,16 +257,29 @@ class GroupOutputs {
 
   TREK_TILE_MEMBER void know_sum(const Work& work, const Member& member, uint32_t product,
                                  uint32_t i) {
-    sum_at_ = product * static_cast<uint32_t>(work.matrix().tile_columns) + member.column;
-    main_at_ = group_slot_at(group_slot::kMains + product, tile_place(work, i));
-    tail_steps_ = work.group().tail_steps[product];
+    const Thin& cut = work.cut();
+    const ThinGroup& group = work.group();
+    sums_ = {
+        cut.sums / 4 + product * static_cast<uint32_t>(work.matrix().tile_columns) + member.column,
+        group_slot_at(group_slot::kMains + product, tile_place(work, i)) / 4};
+    blocks_ = {cut.blocks, cut.part};
+    tail_steps_ = group.tail_steps[product];
     TREK_UNROLLED
     for (uint32_t s = 0; s < kGroupTail; ++s) {
       if (s >= tail_steps_) continue;
-      const TailStep step = tail_of(work, i)[s];
+      const TailStep step = group.tail[product][s];
       tail_[s] = {step.opcode, step.to};
-      if (is_operand(step)) keep(copy_of_tail(work, step, s, i));
+      if (is_operand(step))
+        keep(copy_of(work, step.index, group_slot_at(group_slot::kBeside + s, i)));
     }
+    const auto is_step = [&](uint32_t s, Opcode opcode) TREK_TILE_LAMBDA {
+      return tail_[s].low() == static_cast<uint32_t>(opcode) &&
+             tail_[s].high() == static_cast<uint32_t>(DType::f32);
+    };
+    if (tail_steps_ == 2 && is_step(0, Opcode::Add))
+      gate_ = is_step(1, Opcode::Sigmoid) ? Gate::sigmoid
+              : is_step(1, Opcode::Tanh)  ? Gate::tanh
+                                          : Gate::none;
   }
   TREK_TILE_MEMBER void know_program(const Work& work, uint32_t i) {
     const ThinGroup& group = work.group();
@@ -226,9 +292,6 @@ class GroupOutputs {
                   {input_of(work, step.inputs[0], i), input_of(work, step.inputs[1], i)},
                   {input_of(work, step.inputs[2], i), group_slot_at(step.slot, i) / 4}};
     }
-    static_assert(kKnownSteps == 4);
-    is_cell_ = steps_ == 4 && is_step(0, Opcode::Mul) && is_step(1, Opcode::Fma) &&
-               is_step(2, Opcode::Tanh) && is_step(3, Opcode::Mul);
     loads_ = group.loads;
     results_ = work.node.results;
     TREK_ROLLED
@@ -238,7 +301,8 @@ class GroupOutputs {
     }
     TREK_UNROLLED
     for (uint32_t r = 0; r < kKnownResults; ++r)
-      if (r < work.node.results) result_[r] = result_of_group(work, r, i);
+      if (r < results_) result_[r] = result_of_group(work, r, i);
+    is_cell_ = is_cell();
   }
   // Every place of copy_ has a number of its own, or it would be in memory.
   TREK_TILE_MEMBER void keep(const Copy& what) {
@@ -248,18 +312,23 @@ class GroupOutputs {
     ++copies_;
   }
 
+  const std::byte* from_[kCopies] = {};
+  std::byte* to_[kKnownResults] = {};
   Copy copy_[kCopies] = {};
   Pair tail_[kGroupTail] = {};
   KnownStep step_[kKnownSteps] = {};
   Result result_[kKnownResults] = {};
+  Pair sums_;    // where the first block's sum is; where the product's value goes
+  Pair blocks_;  // how many; words from one's sum to the next one's
+  uint32_t column_ = 0;
   uint32_t copies_ = 0;
   uint32_t loads_known_ = 0;
   uint32_t loads_ = 0;
   uint32_t results_ = 0;
   uint32_t tail_steps_ = 0;
   uint32_t steps_ = 0;
-  uint32_t sum_at_ = 0;
-  uint32_t main_at_ = 0;
+  Gate gate_ = Gate::none;
+  bool is_plain_ = false;
   bool has_sum_ = false;
   bool gives_ = false;
   bool is_cell_ = false;
@@ -269,6 +338,32 @@ class GroupOutputs {
 // other is as in tasks that do not stay.
 class OneOutput {
  public:
+  TREK_TILE_MEMBER OneOutput() = default;
+  TREK_TILE_MEMBER void know(const Task& task, const Work& work, bool /*is_alike*/) {
+    *this = OneOutput(task, work);
+  }
+
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) {
+    if (!known_) return load_tails(task, work);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s)
+      if (from_[s] != nullptr) beside_[s] = as_float(read<uint32_t>(from_[s], 0));
+  }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    if (!known_) return thin::finish(task, work, work.columns, 0);
+    if (!has_) return;
+    const Thin& cut = work.cut();
+    float value = sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks,
+                                cut.rows * work.columns);
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s)
+      if (s < steps_) value = result_of(tail_[s], value, beside_[s]);
+    store32(to_, static_cast<DType>(to_type_), 0, bits_of(value));
+  }
+
+ private:
+  static constexpr uint32_t kKnownTail = 2;
+
   TREK_TILE_MEMBER OneOutput(const Task& task, const Work& work) {
     const Matrix& of = work.matrix();
     known_ = work.in_registers() && of.tail_steps <= kKnownTail && is_alone(task, work);
@@ -296,27 +391,6 @@ class OneOutput {
     to_ = work.memory(to) +
           place_here(work.node, to.map, output.element) * size_of(static_cast<DType>(to_type_));
   }
-
-  TREK_TILE_MEMBER void load(const Task& task, const Work& work) {
-    if (!known_) return load_tails(task, work);
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kKnownTail; ++s)
-      if (from_[s] != nullptr) beside_[s] = as_float(read<uint32_t>(from_[s], 0));
-  }
-  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    if (!known_) return thin::finish(task, work, work.columns, 0);
-    if (!has_) return;
-    const Thin& cut = work.cut();
-    float value = sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks,
-                                cut.rows * work.columns);
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kKnownTail; ++s)
-      if (s < steps_) value = result_of(tail_[s], value, beside_[s]);
-    store32(to_, static_cast<DType>(to_type_), 0, bits_of(value));
-  }
-
- private:
-  static constexpr uint32_t kKnownTail = 2;
 
   // In line what layers have.
   TREK_TILE_MEMBER static float result_of(Pair what, float value, float beside) {
@@ -348,7 +422,7 @@ class OneOutput {
 #else
 
 struct OneOutput {
-  TREK_TILE_MEMBER OneOutput(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void know(const Task& /*task*/, const Work& /*work*/, bool /*is_alike*/) {}
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
     thin::finish(task, work, work.columns, 0);
@@ -356,7 +430,7 @@ struct OneOutput {
 };
 
 struct GroupOutputs {
-  TREK_TILE_MEMBER GroupOutputs(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void know(const Task& /*task*/, const Work& /*work*/, bool /*is_alike*/) {}
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_group(task, work); }
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
     finish_group(task, work);

@@ -182,13 +182,34 @@ TREK_TILE uint32_t staying_columns(const Work& work) {
   return work.is_group() ? work.cut().part : work.columns;
 }
 
-// A task whose columns a thread has.
-template <class Tasks>
-TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
+// A task of a processor whose columns a thread has already: it differs from `first` in nothing but where its node is.
+TREK_TILE Work work_behind(const Work& first, const Node& node) {
+  Work work = {first.task,  node,         first.arena,   nullptr,  first.right,
+               first.first, first.column, first.columns, first.row};
+  work.left = work.memory(node.operand(0));
+  return work;
+}
+
+// Tasks whose columns a thread has: `first` and those behind it.
+template <class Outputs, class Tasks>
+TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first,
                                const Chain& chain) {
-  const Work work = work_of(task, tasks.node(), tasks.tile(), arena);
-  const uint32_t columns = staying_columns(work);
-  const auto multiply = [&]() TREK_TILE_LAMBDA {
+  const uint32_t columns = staying_columns(first);
+  Outputs outputs;
+  uint32_t form = ThinPlace::kNoForm;
+  TREK_ROLLED
+  do {
+    const Work work = work_behind(first, tasks.node());
+    const CopiedLeft left(task, work);
+    const uint32_t form_before = form;
+    form = tasks.place().form();
+    outputs.know(task, work, form != ThinPlace::kNoForm && form == form_before);
+    if (!tasks.ready()) continue;
+    if (left.is_known())
+      left.bring(task, work);
+    else
+      stage<DType::f32>(task, work);
+    outputs.load(task, work);
     commit_copies();
     wait_for_copies(0);
     task.sync();
@@ -203,22 +224,8 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, std::byte* arena,
     }
 #endif
     task.sync();
-  };
-  const CopiedLeft left(task, work);
-  const auto execute = [&](auto outputs) TREK_TILE_LAMBDA {
-    if (!tasks.ready()) return;
-    if (left.is_known())
-      left.bring(task, work);
-    else
-      stage<DType::f32>(task, work);
-    outputs.load(task, work);
-    multiply();
     outputs.finish(task, work);
-  };
-  if (work.is_group())
-    execute(GroupOutputs(task, work));
-  else
-    execute(OneOutput(task, work));
+  } while (tasks.next());
 }
 
 }  // namespace thin
@@ -228,21 +235,20 @@ template <class Tasks>
 TREK_TILE void multiply_staying(const Task& task, Tasks& tasks, std::byte* arena) {
   using namespace thin;  // NOLINT(google-build-using-namespace)
   Chain chain;
-  {
-    const Work work = work_of(task, tasks.node(), tasks.tile(), arena);
-    const ThinPlace place = tasks.place();
-    if (*place_of_columns(task, place.number()) == 0) {
-      ask<4>(task, work, 0, place.at());
-      wait_for_copies(0);
-      task.sync();
-      if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
-    }
-    chain.name(work, staying_columns(work), task.thread());
-    chain.load(task, work, place.at());
+  const Work first = work_of(task, tasks.node(), tasks.tile(), arena);
+  const ThinPlace place = tasks.place();
+  if (*place_of_columns(task, place.number()) == 0) {
+    ask<4>(task, first, 0, place.at());
+    wait_for_copies(0);
+    task.sync();
+    if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
   }
-  TREK_ROLLED
-  do multiply_stayed(task, tasks, arena, chain);
-  while (tasks.next());
+  chain.name(first, staying_columns(first), task.thread());
+  chain.load(task, first, place.at());
+  if (first.is_group())
+    multiply_stayed<GroupOutputs>(task, tasks, first, chain);
+  else
+    multiply_stayed<OneOutput>(task, tasks, first, chain);
 }
 
 }  // namespace trek::device

@@ -390,8 +390,9 @@ struct Thin {
   uint8_t unused[3];
 };
 
-// Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins; and whether the
-// processor's next task has most often the same there. It comes as the count of a task, which has one tile.
+// Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins; whether the
+// processor's next task has most often the same there; and the form of the task's node, which it shares with those that
+// differ from it in addresses alone. It comes as the count of a task, which has one tile.
 inline constexpr uint32_t kThinPlaces = 8;
 inline constexpr uint32_t kPlaceStep = 128;
 struct ThinPlace {
@@ -404,6 +405,9 @@ struct ThinPlace {
     return static_cast<uint32_t>(count) / kPlaceStep * kPlaceStep;
   }
   TREK_ON_DEVICE bool is_followed() const { return (count & kFollowed) != 0; }
+  static constexpr uint32_t kNoForm = 0;  // it differs from all others
+  static constexpr int kFormAt = 32;
+  TREK_ON_DEVICE uint32_t form() const { return static_cast<uint32_t>(count >> kFormAt); }
   TREK_ON_DEVICE bool is_same(ThinPlace other) const {
     return number() == other.number() && at() == other.at();
   }

@@ -1,6 +1,7 @@
 #include "emulator/resident/places.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <optional>
 
@@ -58,6 +59,43 @@ uint32_t innermost_loop(const plan::Plan& plan, uint32_t region) {
   while (region != kNone && !plan.regions[region].is_loop()) region = plan.regions[region].parent;
   return region;
 }
+
+// The forms of nodes that join several products (device::ThinPlace::form()).
+class Forms {
+ public:
+  uint32_t operator()(const device::Node& node) {
+    if (node.matrix.thin.group.products == 0 || has_scalars(node))
+      return device::ThinPlace::kNoForm;
+    return numbers_.try_emplace(without_addresses(node), numbers_.size() + 1).first->second;
+  }
+
+ private:
+  // A scalar is read where the descriptor is, and so has an address of its own in each task.
+  static bool has_scalars(const device::Node& node) {
+    const device::ThinGroup& group = node.matrix.thin.group;
+    for (uint32_t s = 0; s < group.steps; ++s)
+      for (const device::Source& input : node.step(group.first_step + s)->inputs)
+        if (input.kind == device::Source::scalar) return true;
+    return false;
+  }
+  static std::vector<std::byte> without_addresses(const device::Node& node) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&node);
+    std::vector<std::byte> record(begin, begin + node.bytes);
+    const auto forget = [&](size_t at) {
+      std::fill_n(record.begin() + at, sizeof(int64_t), std::byte{});
+    };
+    const auto forget_offsets = [&](uint32_t table, uint32_t operands) {
+      for (uint32_t i = 0; i < operands; ++i)
+        forget(table + i * sizeof(device::Operand) + offsetof(device::Operand, offset));
+    };
+    forget(offsetof(device::Node, scratch));
+    forget_offsets(node.operands_at, node.all_operands);
+    forget_offsets(node.results_at, node.results);
+    return record;
+  }
+
+  std::map<std::vector<std::byte>, uint32_t> numbers_;
+};
 
 // What a processor has: of each content its place.
 struct Processor {
@@ -129,6 +167,10 @@ Places places_of(const plan::Plan& plan, std::span<const device::Node* const> no
     }
   }
   say_what_follows(plan, all.count);
+  Forms form_of;
+  for (size_t t = 0; t < plan.tasks.size(); ++t)
+    if (all.count[t] != 0)
+      all.count[t] |= int64_t{form_of(*nodes[plan.tasks[t].node])} << device::ThinPlace::kFormAt;
   return all;
 }
 
