@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -87,6 +88,50 @@ TEST_CASE("weights of a loop have places that no other work of their processor t
       CHECK(before <= device::kSharedBytes);
     }
   }
+}
+
+TEST_CASE(
+    "nodes that differ in addresses alone are of one form, others and single products are not") {
+  // Two products that a step joins, four times a trip; the last step multiplies in other order, or by a scalar.
+  constexpr const char* kSteps = R"(
+.state @a f32[64,64] = normal(0, 0.1, key=1)
+.state @b f32[64,64] = normal(0, 0.1, key=2)
+.state @x f32[1,64] = normal(0, 1, key=3)
+.macro step TO, FROM {{
+  %p   = matmul {{FROM}}, @a, tail=sigmoid
+  %q   = matmul {{FROM}}, @b, tail=tanh
+  {{TO}} = mul %p, %q
+}}
+.func main() {{
+  loop $i = 0 until 3 {{
+    step %r, @x
+    step %s, %r
+    step %t, %s
+    %p = matmul %t, @a, tail=sigmoid
+    %q = matmul %t, @b, tail=tanh
+    @x = {0}
+  }}
+}}
+)";
+  const auto forms = [&](const char* last) {
+    const Encoded all = encoded(fmt::format(kSteps, last), 2);
+    std::map<uint32_t, uint32_t> of_nodes;
+    for (const Record& record : all.image.records)
+      if (record.kind == Kind::stays)
+        of_nodes.emplace(record.node, device::ThinPlace{record.count}.form());
+    REQUIRE(of_nodes.size() == 4);
+    std::vector<uint32_t> in_order;
+    for (const auto& [node, form] : of_nodes) in_order.push_back(form);
+    return in_order;
+  };
+  CHECK(forms("mul %p, %q") == std::vector<uint32_t>{1, 1, 1, 1});
+  CHECK(forms("add %p, %q") == std::vector<uint32_t>{1, 1, 1, 2});
+  constexpr uint32_t kNoForm = device::ThinPlace::kNoForm;
+  CHECK(forms("fma %p, %q, 0.5") == std::vector<uint32_t>{1, 1, 1, kNoForm});
+
+  const Encoded single = encoded(fmt::format(kLayers, 64, "f32", ""), 1);
+  for (const Record& record : single.image.records)
+    if (record.kind == Kind::stays) CHECK(device::ThinPlace{record.count}.form() == kNoForm);
 }
 
 TEST_CASE("weights that change, that are of 16 bits or for which there is no room do not stay") {
