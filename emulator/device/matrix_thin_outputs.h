@@ -43,16 +43,18 @@ class GroupOutputs {
     TREK_UNROLLED
     for (uint32_t c = 0; c < kCopies; ++c) {
       if (c >= copies_) continue;
+      const uint32_t to = 4 * copy_[c].low();
       if (is_plain_)
-        copy<4>(task, 4 * copy_[c].to(), from_[c]);
+        copy<4>(task, to, from_[c]);
       else
-        bring(task, copy_[c].to(), from_[c], copy_[c].type());
+        load_beside(task, work, work.node.operand(copy_[c].high()), column_, to);
     }
     if (!gives_) return;
     TREK_ROLLED
     for (uint32_t l = loads_known_; l < loads_; ++l) {
-      const Copy of = copy_of_load(work, l, task.thread());
-      bring(task, of.to(), place_of(work, of), of.type());
+      const Load& load = *work.node.load(work.group().first_load + l);
+      load_beside(task, work, work.node.operand(load.operand), column_,
+                  group_slot_at(load.slot, task.thread()));
     }
   }
 
@@ -93,18 +95,7 @@ class GroupOutputs {
 
  private:
   // Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
-  class Copy {  // of an element that stands beside a sum
-   public:
-    TREK_TILE_MEMBER Copy() = default;
-    TREK_TILE_MEMBER Copy(uint32_t operand, DType type, uint32_t to)
-        : what_(to, static_cast<uint32_t>(type) | operand << 8) {}
-    TREK_TILE_MEMBER uint32_t operand() const { return what_.high() >> 8; }
-    TREK_TILE_MEMBER DType type() const { return static_cast<DType>(what_.high() & 0xFF); }
-    TREK_TILE_MEMBER uint32_t to() const { return what_.low(); }
-
-   private:
-    Pair what_;
-  };
+  using Copy = Pair;    // of an element that stands beside a sum: where to; the operand
   using Result = Pair;  // from where; DType
   struct KnownStep {
     Pair what;   // Opcode; DType of the result
@@ -127,32 +118,26 @@ class GroupOutputs {
     if (has_sum_) know_sum(work, member, product, i);
     gives_ = product == 0 && member.exists;
     if (gives_) know_program(work, i);
-    is_plain_ = loads_known_ == loads_;
-    TREK_UNROLLED
-    for (uint32_t c = 0; c < kCopies; ++c)
-      if (c < copies_ && copy_[c].type() != DType::f32) is_plain_ = false;
   }
   TREK_TILE_MEMBER void aim(const Work& work) {
     TREK_UNROLLED
-    for (uint32_t c = 0; c < kCopies; ++c) {
-      if (c >= copies_) continue;
-      from_[c] = is_plain_
-                     ? work.memory(work.node.operand(copy_[c].operand())) + size_t{4} * column_
-                     : place_of(work, copy_[c]);
-    }
+    for (uint32_t c = 0; c < kCopies; ++c)
+      if (c < copies_ && is_plain_)
+        from_[c] = work.memory(work.node.operand(copy_[c].high())) + size_t{4} * column_;
     TREK_UNROLLED
     for (uint32_t r = 0; r < kKnownResults; ++r)
       if (r < results_) to_[r] = place_of_result(work, r);
   }
-  // A tile has one row, of a product of one, so a column is an element, too.
-  TREK_TILE_MEMBER const std::byte* place_of(const Work& work, const Copy& of) const {
-    return work.memory(work.node.operand(of.operand())) + column_ * size_of(of.type());
-  }
   TREK_TILE_MEMBER std::byte* place_of_result(const Work& work, uint32_t r) const {
     const Operand& to = work.node.result(r);
-    return work.memory(to) + column_ * size_of(static_cast<DType>(to.dtype));
+    return work.memory(to) + size_t{column_} * size_of(static_cast<DType>(to.dtype));
   }
 
+  // Whether a step, as its opcode and the type that it gives, is this one and gives f32.
+  TREK_TILE_MEMBER static bool is_of_f32(Pair what, Opcode opcode) {
+    return what.low() == static_cast<uint32_t>(opcode) &&
+           what.high() == static_cast<uint32_t>(DType::f32);
+  }
   // In line where it is a layer's or a gate's: these are on the longest way of a network.
   TREK_TILE_MEMBER static float result_of(Pair what, float x, float y, float z) {
     const auto opcode = static_cast<Opcode>(what.low());
@@ -201,10 +186,8 @@ class GroupOutputs {
           bits_of(result_[r].low() == step_[3].last.high() ? h : c);
   }
   TREK_TILE_MEMBER bool is_cell() const {
-    const auto is_step = [&](uint32_t s, Opcode opcode) TREK_TILE_LAMBDA {
-      return step_[s].what.low() == static_cast<uint32_t>(opcode) &&
-             step_[s].what.high() == static_cast<uint32_t>(DType::f32);
-    };
+    const auto is_step = [&](uint32_t s, Opcode opcode)
+                             TREK_TILE_LAMBDA { return is_of_f32(step_[s].what, opcode); };
     const uint32_t kept = step_[0].last.high();
     const uint32_t c = step_[1].last.high();
     const uint32_t seen = step_[2].last.high();
@@ -222,13 +205,6 @@ class GroupOutputs {
            step_[1].first.high() != kept && step_[2].first.low() == c &&
            step_[3].first.high() == seen && out != kept && out != c && out != seen;
   }
-  TREK_TILE_MEMBER static void bring(const Task& task, uint32_t to, const std::byte* from,
-                                     DType type) {
-    if (type == DType::f32)
-      copy<4>(task, 4 * to, from);
-    else
-      *task.shared<Aliased<uint32_t>>(4 * to) = load32(from, type, 0);
-  }
   TREK_TILE_MEMBER static void give(const Task& task, const Result& what, std::byte* to) {
     const uint32_t bits = *task.shared<Aliased<uint32_t>>(4 * what.low());
     const auto type = static_cast<DType>(what.high());
@@ -236,13 +212,6 @@ class GroupOutputs {
       *reinterpret_cast<Aliased<uint32_t>*>(to) = bits;
     else
       store32(to, type, 0, bits);
-  }
-  TREK_TILE_MEMBER static Copy copy_of(const Work& work, uint32_t operand, uint32_t to) {
-    return {operand, static_cast<DType>(work.node.operand(operand).dtype), to / 4};
-  }
-  TREK_TILE_MEMBER static Copy copy_of_load(const Work& work, uint32_t l, uint32_t i) {
-    const Load& load = *work.node.load(work.group().first_load + l);
-    return copy_of(work, load.operand, group_slot_at(load.slot, i));
   }
   TREK_TILE_MEMBER static Result result_of_group(const Work& work, uint32_t r, uint32_t i) {
     return {group_slot_at(work.group().gives[r], i) / 4, work.node.result(r).dtype};
@@ -269,17 +238,12 @@ class GroupOutputs {
       if (s >= tail_steps_) continue;
       const TailStep step = group.tail[product][s];
       tail_[s] = {step.opcode, step.to};
-      if (is_operand(step))
-        keep(copy_of(work, step.index, group_slot_at(group_slot::kBeside + s, i)));
+      if (is_operand(step)) keep(work, step.index, group_slot_at(group_slot::kBeside + s, i));
     }
-    const auto is_step = [&](uint32_t s, Opcode opcode) TREK_TILE_LAMBDA {
-      return tail_[s].low() == static_cast<uint32_t>(opcode) &&
-             tail_[s].high() == static_cast<uint32_t>(DType::f32);
-    };
-    if (tail_steps_ == 2 && is_step(0, Opcode::Add))
-      gate_ = is_step(1, Opcode::Sigmoid) ? Gate::sigmoid
-              : is_step(1, Opcode::Tanh)  ? Gate::tanh
-                                          : Gate::none;
+    if (tail_steps_ == 2 && is_of_f32(tail_[0], Opcode::Add))
+      gate_ = is_of_f32(tail_[1], Opcode::Sigmoid) ? Gate::sigmoid
+              : is_of_f32(tail_[1], Opcode::Tanh)  ? Gate::tanh
+                                                   : Gate::none;
   }
   TREK_TILE_MEMBER void know_program(const Work& work, uint32_t i) {
     const ThinGroup& group = work.group();
@@ -296,7 +260,8 @@ class GroupOutputs {
     results_ = work.node.results;
     TREK_ROLLED
     while (copies_ < kCopies && loads_known_ < group.loads) {
-      keep(copy_of_load(work, loads_known_, i));
+      const Load& load = *work.node.load(group.first_load + loads_known_);
+      keep(work, load.operand, group_slot_at(load.slot, i));
       ++loads_known_;
     }
     TREK_UNROLLED
@@ -305,11 +270,12 @@ class GroupOutputs {
     is_cell_ = is_cell();
   }
   // Every place of copy_ has a number of its own, or it would be in memory.
-  TREK_TILE_MEMBER void keep(const Copy& what) {
+  TREK_TILE_MEMBER void keep(const Work& work, uint32_t operand, uint32_t to) {
     TREK_UNROLLED
     for (uint32_t c = 0; c < kCopies; ++c)
-      if (c == copies_) copy_[c] = what;
+      if (c == copies_) copy_[c] = {to / 4, operand};
     ++copies_;
+    is_plain_ = is_plain_ && static_cast<DType>(work.node.operand(operand).dtype) == DType::f32;
   }
 
   const std::byte* from_[kCopies] = {};
@@ -318,9 +284,9 @@ class GroupOutputs {
   Pair tail_[kGroupTail] = {};
   KnownStep step_[kKnownSteps] = {};
   Result result_[kKnownResults] = {};
-  Pair sums_;    // where the first block's sum is; where the product's value goes
-  Pair blocks_;  // how many; words from one's sum to the next one's
-  uint32_t column_ = 0;
+  Pair sums_;            // where the first block's sum is; where the product's value goes
+  Pair blocks_;          // how many; words from one's sum to the next one's
+  uint32_t column_ = 0;  // of the output; as the product has one row, its element, too
   uint32_t copies_ = 0;
   uint32_t loads_known_ = 0;
   uint32_t loads_ = 0;
@@ -328,7 +294,7 @@ class GroupOutputs {
   uint32_t tail_steps_ = 0;
   uint32_t steps_ = 0;
   Gate gate_ = Gate::none;
-  bool is_plain_ = false;
+  bool is_plain_ = true;  // all that is copied is f32
   bool has_sum_ = false;
   bool gives_ = false;
   bool is_cell_ = false;

@@ -168,9 +168,11 @@ Places places_of(const plan::Plan& plan, std::span<const device::Node* const> no
   }
   say_what_follows(plan, all.count);
   Forms form_of;
+  std::vector<int64_t> form(nodes.size());
+  for (size_t n = 0; n < nodes.size(); ++n)
+    if (all.stays[n]) form[n] = form_of(*nodes[n]);
   for (size_t t = 0; t < plan.tasks.size(); ++t)
-    if (all.count[t] != 0)
-      all.count[t] |= int64_t{form_of(*nodes[plan.tasks[t].node])} << device::ThinPlace::kFormAt;
+    all.count[t] |= form[plan.tasks[t].node] << device::ThinPlace::kFormAt;
   return all;
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("weights of a loop have places that no other work of their processor t
 
 TEST_CASE(
     "nodes that differ in addresses alone are of one form, others and single products are not") {
-  // Two products that a step joins, four times a trip; the last step multiplies in other order, or by a scalar.
+  // Two products that a step joins, four times a trip; the last step is {0}.
   constexpr const char* kSteps = R"(
 .state @a f32[64,64] = normal(0, 0.1, key=1)
 .state @b f32[64,64] = normal(0, 0.1, key=2)
