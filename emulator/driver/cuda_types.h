@@ -99,7 +99,7 @@ enum class TensorMapType : int {
 inline constexpr int kInterleaveNone = 0;
 inline constexpr int kSwizzleNone = 0;
 inline constexpr int kSwizzle128 = 3;
-inline constexpr int kL2Promotion256 = 3;
+inline constexpr int kL2Promotion128 = 2;
 inline constexpr int kFillZeros = 0;
 
 inline constexpr unsigned kStreamNonBlocking = 1;

@@ -1,7 +1,6 @@
 #include "emulator/plan/deal.h"
 
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "emulator/plan/product.h"
@@ -21,12 +20,14 @@ class Dealer {
       : plan_(plan),
         processors_(static_cast<uint32_t>(plan.device.processors)),
         writer_(plan.buffers.size(), kNone),
-        first_(plan.nodes.size(), 0) {}
+        first_(plan.nodes.size(), 0),
+        paired_(plan.nodes.size(), 0) {}
   void run();
 
  private:
   void deal(uint32_t index);
   uint32_t leader(uint32_t index) const;
+  uint32_t pairs_of(const Node& node) const;
   std::span<const Box> boxes(const Node& node) const {
     return plan_.boxes_of(plan_.tasks[node.first_task]);
   }
@@ -36,6 +37,8 @@ class Dealer {
   uint32_t next_ = 0;
   std::vector<uint32_t> writer_;  // per buffer: the last node that wrote it
   std::vector<uint32_t> first_;   // per node: the place of its first tile
+  std::vector<uint32_t>
+      paired_;  // per node: tiles of a row, where those of two rows are paired; else 0
 };
 
 // Whether a node is a thin product of which every task reads all that a node of several tasks gives, and multiplies by
@@ -69,6 +72,25 @@ uint32_t Dealer::leader(uint32_t index) const {
   return found;
 }
 
+// Tiles of a row, where two that stand above each other are to be on neighbouring processors; 0: in the order of rows.
+// Multiprocessors 2i and 2i + 1 share their way to the second-level cache, and such tiles the columns that they read.
+uint32_t Dealer::pairs_of(const Node& node) const {
+  if (!plan_.device.copies_tensors || node.tiling != Tiling::matrix || node.depth.count != 0)
+    return 0;
+  // Of fewer tiles some others may stand beside them, and none is to be left out between them.
+  if (2 * node.tasks <= processors_ || product_of(plan_, node) != Product::tensor) return 0;
+  return static_cast<uint32_t>(plan_.tilings[node.tiles].across);
+}
+
+// Where tile i of `tasks` comes, if those of two rows of so many are paired.
+uint32_t paired_place(uint32_t i, uint32_t across, uint32_t tasks) {
+  if (across == 0) return i;
+  const uint32_t row = i / across;
+  const bool is_last = row % 2 == 0 && (row + 1) * across >= tasks;
+  if (is_last) return i;
+  return row / 2 * 2 * across + i % across * 2 + row % 2;
+}
+
 void Dealer::deal(uint32_t index) {
   const Node& node = plan_.nodes[index];
   const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
@@ -79,15 +101,23 @@ void Dealer::deal(uint32_t index) {
   const bool everywhere = node.tasks >= processors_;
   const uint32_t places = everywhere ? processors_ : processors_ - 1;
   const uint32_t leads = leader(index);
-  if (leads != kNone)
+  paired_[index] = leads != kNone ? paired_[leads] : pairs_of(node);
+  const bool is_spread = everywhere && node.depth.count == 0;
+  if (leads != kNone) {
     first_[index] = first_[leads];
-  else if (!everywhere || node.depth.count != 0)
-    first_[index] = std::exchange(next_, (next_ + node.tasks) % places);
-  else if (node.tasks % places != 0)  // the places behind it have a tile less than the others
-    next_ = node.tasks % places % (processors_ - 1);
+  } else {
+    const uint32_t first = is_spread ? 0 : next_;
+    first_[index] = paired_[index] != 0 ? first | 1 : first;  // of pairs an even processor
+    const uint32_t end = first_[index] + node.tasks;
+    if (!is_spread)
+      next_ = end % places;
+    else if (node.tasks % places != 0)  // the places behind it have a tile less than the others
+      next_ = end % places % (processors_ - 1);
+  }
   // Places are processors 1, 2, ... and then the control processor, where each has a tile.
   for (uint32_t i = 0; i < node.tasks; ++i)
-    tasks[i].processor = ((first_[index] + i) % places + 1) % processors_;
+    tasks[i].processor =
+        ((first_[index] + paired_place(i, paired_[index], node.tasks)) % places + 1) % processors_;
 }
 
 void Dealer::run() {

@@ -209,7 +209,7 @@ Result<std::array<std::byte, device::kTensorMapBytes>> Gpu::tensor_map(
                           &encoded, type, 3, reinterpret_cast<void*>(address), sizes.data(),
                           strides.data(), map.box.data(), ones.data(), driver::kInterleaveNone,
                           row == device::kTensorMapRow ? driver::kSwizzle128 : driver::kSwizzleNone,
-                          driver::kL2Promotion256, driver::kFillZeros),
+                          driver::kL2Promotion128, driver::kFillZeros),
                       fmt::format("describing a tensor of {} x {} x {} to {}", map.sizes[0],
                                   map.sizes[1], map.sizes[2], name()));
       !status)
