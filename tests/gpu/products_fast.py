@@ -9,8 +9,8 @@ end in the middle of tiles. `@inside` says of each case whether all of its outpu
 `@nearest` is of products whose f32 operands all lie between two tf32, three quarters of the way to the greater one:
 they are true of the nearest tf32 and of f32 itself, but not of operands that are cut off.
 
-    python3 tests/gpu/products_fast.py [TYPE...] [--most N] > products_fast.trek   # those of these operands alone,
-                                                             # and of at most N multiplications
+    python3 tests/gpu/products_fast.py [TYPE...] [--most N] [--part I/N] > products_fast.trek
+        # those of these operands alone, of at most N multiplications; the I-th of N programs of as many products each
     trek-run --test --numerics fast --engine resident products_fast.trek
 """
 
@@ -27,11 +27,13 @@ SHAPES = [  # rows, columns, K; matrices of a batch
 TO = [("f32", 0), ("bf16", 2**-8), ("f16", 2**-11)]
 
 most = float(sys.argv[sys.argv.index("--most") + 1]) if "--most" in sys.argv else float("inf")
+part, parts = map(int, sys.argv[sys.argv.index("--part") + 1].split("/")) if "--part" in sys.argv else (1, 1)
 types = [word for word in sys.argv[1:] if word in ("f32", "f16", "bf16")]
 
 declared = [".trek 1.0"]
 body = []
 number = 0
+inside = []
 for index, (rows, columns, depth, *batch) in enumerate(SHAPES):
     if rows * columns * depth > most:
         continue
@@ -44,8 +46,12 @@ for index, (rows, columns, depth, *batch) in enumerate(SHAPES):
         if types and element not in types:
             continue
         of_factors = 1.001 * 2**-10 if element == "f32" else 0
-        result, rounding = TO[number % 3]
         n = number
+        number += 1
+        if n % parts != part - 1:
+            continue
+        inside.append(n)
+        result, rounding = TO[n % 3]
         ends = (form // 2 + index // 2) % 2 == 1
         tail = f", bias=@c{n}, tail=relu" if ends else ""
         wide = f", bias=%c{n}, tail=relu" if ends else ""
@@ -78,7 +84,6 @@ for index, (rows, columns, depth, *batch) in enumerate(SHAPES):
             f"  @inside{n} = le %m{n}, 1",
         ]
         declared += [f".output @share{n} f64[]", f".output @inside{n} bool[]"]
-        number += 1
 
 # Of 64 products of (1 + 2^-10 × 3/4)^2: exactly 1 + 2^-10 × 3/2 and a little more, of the nearest tf32 1 + 2^-10 × 2.
 for form in range(4):
@@ -95,6 +100,6 @@ for form in range(4):
         f"  @nearest{form} = ge %l{form}, {64 * (1 + 1.4 * 2**-10)!r}",
     ]
 tests = [".test \"every output is inside its bound\" {"]
-tests += [f"  expect @inside{n} = true" for n in range(number)]
+tests += [f"  expect @inside{n} = true" for n in inside]
 tests += [f"  expect @nearest{form} = true" for form in range(4)] + ["}"]
 print("\n".join(declared + [".func main() {"] + body + ["}"] + tests))
