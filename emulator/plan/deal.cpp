@@ -37,8 +37,7 @@ class Dealer {
   uint32_t next_ = 0;
   std::vector<uint32_t> writer_;  // per buffer: the last node that wrote it
   std::vector<uint32_t> first_;   // per node: the place of its first tile
-  std::vector<uint32_t>
-      paired_;  // per node: tiles of a row, where those of two rows are paired; else 0
+  std::vector<uint32_t> paired_;  // per node: tiles of a row, if rows are paired; else 0
 };
 
 // Whether a node is a thin product of which every task reads all that a node of several tasks gives, and multiplies by

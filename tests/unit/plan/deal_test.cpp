@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/plan/link.h"
 #include "emulator/plan/product.h"
 #include "tests/unit/plan/run.h"
 
@@ -22,12 +21,7 @@ Plan plan_of_product(int rows, int columns, int depth) {
   Device device;
   device.processors = kProcessors;
   device.shared_bytes = int64_t{192} * 1024;
-  device.copies_tensors = true;
-  LinkOptions fast;
-  fast.fast = true;
-  isa::Result<Plan> plan = link(module, device, fast);
-  REQUIRE(plan);
-  return plan.take();
+  return linked_fast(module, device);
 }
 
 }  // namespace

@@ -38,6 +38,15 @@ Plan linked(const isa::Module& module, const Device& device, bool fuse) {
   return plan.take();
 }
 
+Plan linked_fast(const isa::Module& module, Device device) {
+  device.copies_tensors = true;
+  LinkOptions fast;
+  fast.fast = true;
+  isa::Result<Plan> plan = link(module, device, fast);
+  REQUIRE(plan);
+  return plan.take();
+}
+
 std::string errors_of(const Plan& plan) {
   std::string text;
   for (const std::string& error : check_plan(plan)) text += error + "\n";

@@ -421,14 +421,6 @@ struct Prepared {
         type, a, b, result, attributes);
   }
 };
-Plan linked_fast(const isa::Module& module, Device device) {
-  device.copies_tensors = true;
-  LinkOptions fast;
-  fast.fast = true;
-  isa::Result<Plan> plan = link(module, device, fast);
-  REQUIRE(plan);
-  return plan.take();
-}
 
 }  // namespace
 
