@@ -54,3 +54,57 @@ if(TREK_FUZZ)
   endif()
   target_compile_options(trek_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+
+# Headers that most files include, compiled once for a set of flags. `make demo` does without, so a file that
+# leaves an include to them does not stay unseen; so does ccache, which does not keep what is compiled with them.
+set(precompile ON)
+if(TREK_CCACHE OR NOT TREK_TESTS)
+  set(precompile OFF)
+endif()
+option(TREK_PRECOMPILE "Precompile the headers that most files include" ${precompile})
+set(trek_common_headers
+    <algorithm>
+    <array>
+    <bit>
+    <cstdint>
+    <cstring>
+    <filesystem>
+    <functional>
+    <map>
+    <memory>
+    <optional>
+    <set>
+    <span>
+    <string>
+    <string_view>
+    <unordered_map>
+    <utility>
+    <variant>
+    <vector>
+    <fmt/format.h>)
+
+#   trek_precompile(TARGET [WITH NAME header...])
+#       Takes the common headers, and those of WITH, from a library that has only these; targets that name the same
+#       one share it. A target with flags of its own gives it a NAME of its own, and its flags as a target to link.
+function(trek_precompile TARGET)
+  if(NOT TREK_PRECOMPILE)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "WITH;LIBS")
+  set(name common)
+  set(headers ${ARG_WITH})
+  if(headers)
+    list(POP_FRONT headers name)
+  endif()
+  if(NOT TARGET trek_headers_${name})
+    set(source ${PROJECT_BINARY_DIR}/headers_${name}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "")
+    add_library(trek_headers_${name} OBJECT ${source})
+    target_link_libraries(trek_headers_${name} PRIVATE trek_options fmt::fmt ${ARG_LIBS})
+    target_precompile_headers(trek_headers_${name} PRIVATE ${trek_common_headers} ${headers})
+  endif()
+  target_precompile_headers(${TARGET} REUSE_FROM trek_headers_${name})
+  # gcc 12 takes strings that grow for too short, and says so of the standard library where that is precompiled.
+  target_compile_options(
+    ${TARGET} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
+endfunction()

@@ -48,9 +48,10 @@ function(trek_add_test NAME)
     message(FATAL_ERROR "${NAME}: Catch2's discovery passes one label on, not ${count}")
   endif()
   add_executable(${NAME} ${ARG_UNPARSED_ARGUMENTS})
-  target_link_libraries(${NAME} PRIVATE trek_options trek_catch_main ${ARG_LIBS})
+  target_link_libraries(${NAME} PRIVATE trek_options trek_catch_main fmt::fmt ${ARG_LIBS})
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                            ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests)
+  trek_precompile(${NAME} WITH tests <catch2/catch.hpp> LIBS Catch2::Catch2)
   catch_discover_tests(
     ${NAME}
     EXTRA_ARGS --warn NoTests # a name that Catch2 cannot match fails instead of passing unrun
