@@ -24,7 +24,8 @@ struct Brought {
   uint32_t columns;
   uint32_t slots;
   uint32_t readers;  // of a slot: warpgroups, or warps
-  uint32_t k;
+  uint32_t first_k;
+  uint32_t k;      // where it ends
   uint32_t depth;  // places of k of a slot
   uint32_t block;  // of a turn: as many, or more where groups take turns
   uint32_t round;  // of the turns of all groups
@@ -36,10 +37,14 @@ struct Brought {
   // part are asked for.
   uint32_t first_step;
   uint32_t begun;
+  // Of a tile that two blocks share: which half of its columns this one gives, and the steps of the other one.
+  uint32_t half;
+  uint32_t steps_of_other;
   bool a_by_line;
   bool b_by_line;
   bool ends;     // the ring is empty after every part, because the tail needs its memory
   bool goes_on;  // with the tile of the next task
+  bool paired;   // shared by two blocks
 };
 
 }  // namespace trek::device::tensor

@@ -118,6 +118,7 @@ void Describer::describe_copies() {
     maps_ = tensor_maps(plan_, of_, to);
   }
   to.has_maps = maps_.empty() ? 0 : 1;
+  to.paired = to.has_maps != 0 && plan_.tilings[of_.tiles].paired ? 1 : 0;
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
 }
 

@@ -18,6 +18,7 @@
 #include "emulator/device/matrix_cut.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_turns.h"
+#include "emulator/device/pairs.h"
 
 namespace trek::device {
 
@@ -103,6 +104,25 @@ TREK_TILE bool empties_ring(const Matrix& of) {
   return of.tail_steps == Matrix::kNoTail;
 }
 
+// Of a tile that two blocks share: the columns of both, and the half of the steps that is this block's.
+TREK_TILE void describe_pair(const Matrix& of, const Tile& tile, Brought& brought) {
+  const auto width = static_cast<uint32_t>(of.tile_columns);
+  const uint32_t all = brought.steps;
+  const uint32_t first = (all + 1) / 2;
+  brought.paired = true;
+  brought.half = static_cast<uint32_t>(tile.first_column) / width % 2;
+  brought.first_column -= brought.half * width;
+  const uint32_t end = brought.first_column + 2 * width;
+  brought.end_column = end < of.n ? end : static_cast<uint32_t>(of.n);
+  brought.across = 1;
+  brought.steps = brought.half == 0 ? first : all - first;
+  brought.steps_of_other = all - brought.steps;
+  if (brought.half == 0)
+    brought.k = first * brought.depth;
+  else
+    brought.first_k = first * brought.depth;
+}
+
 // Says what is to be brought for a tile of a node, but for the matrices of a batch; one thread.
 TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const Tile& tile,
                                 const RingForm& form, Brought& brought) {
@@ -130,6 +150,10 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const T
   brought.block = form.by_turns ? matrix_f32::kBlock : brought.depth;
   brought.round = form.by_turns ? form.groups * brought.block : SlotOrder::kOneRound;
   brought.steps = half ? steps_of(row_elements(2)) : steps_of(row_elements(4));
+  brought.first_k = 0;
+  brought.paired = false;
+  if constexpr (kHasPairs)
+    if (of.paired != 0) describe_pair(of, tile, brought);
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
   const uint32_t at_once = form.by_tensor_cores ? brought.depth
@@ -296,6 +320,20 @@ TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
   return true;
 }
 
+// The other block's sums of a tile come to so many slots of the ring, from the one behind the last step on: those have been
+// read by then.
+TREK_ON_DEVICE constexpr uint32_t slots_for_sums(uint32_t columns) {
+  return columns > kPartRows ? 2 : 1;
+}
+// Tells the other block that these are free; by elected(), with `place` behind the last step.
+TREK_TILE void free_for_sums(const Brought& brought, uint32_t shared, RingPlace place) {
+  for (uint32_t i = 0; i < slots_for_sums(brought.columns); ++i) {
+    barrier_wait(Ring90::empty(shared, place.slot), place.parity);
+    move_on(place, brought.slots);
+  }
+  arrive_in_other_block(in_other_block(shared + kPairAt + offsetof(Pair, free)));
+}
+
 // Asks for the parts of a tile whose ring does not end between them, but for those of its first steps that were asked for
 // before, and for the first steps of the task behind it; by elected().
 template <class Next>
@@ -303,8 +341,8 @@ TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& ke
   RingPlace place = ring_place(brought.first_step, brought.slots);
   TREK_ROLLED
   for (uint32_t step = 0; step < brought.begun; ++step) move_on(place, brought.slots);
-  uint32_t first_k = brought.begun * brought.depth;
-  const uint32_t last_k = (brought.steps - 1) * brought.depth;
+  uint32_t first_k = brought.first_k + brought.begun * brought.depth;
+  const uint32_t last_k = brought.first_k + (brought.steps - 1) * brought.depth;
   const Brought* follows = nullptr;
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
@@ -328,6 +366,8 @@ TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& ke
       }
     }
   }
+  if constexpr (kHasPairs)
+    if (brought.paired) free_for_sums(brought, shared, place);
   if (follows == nullptr || follows->begun == 0) return;
   before_engine();
   SlotOrder order = {follows->k, follows->depth, follows->block, follows->round};
@@ -358,8 +398,12 @@ TREK_TILE void bring_tile(Next next) {
     TREK_ROLLED
     for (uint32_t column = brought.first_column; column < brought.end_column;
          column += brought.columns) {
-      SlotOrder order = {brought.k, brought.depth, brought.block, brought.round};
-      if (elected()) ask_for_slots(brought, shared, row, column, kNoStop, order, place);
+      SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, brought.first_k};
+      if (elected()) {
+        ask_for_slots(brought, shared, row, column, kNoStop, order, place);
+        if constexpr (kHasPairs)
+          if (brought.paired) free_for_sums(brought, shared, place);
+      }
       asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
       meet();
       before_engine();

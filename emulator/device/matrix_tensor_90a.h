@@ -128,6 +128,70 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
     by_lines.template operator()<Factors::f16>();
 }
 
+// Exchanges sums with the block that has the other half of a tile's part: `sum` are those of this block's half of k for all
+// columns, `given` those of all k for the columns that it gives, a quarter of the part's for a thread. Each thread sends to
+// the one of its number.
+template <uint32_t kColumns>
+TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
+                             const float (&sum)[kColumns / 2], float (&given)[kColumns / 4]) {
+  constexpr uint32_t kSlots = Ring90::slots(kColumns);
+  constexpr uint32_t kPieces = kColumns / 16;  // of four sums
+  constexpr uint32_t kPieceBytes = kBlockThreads * 16;
+  constexpr uint32_t kOfSlot = kPieces / slots_for_sums(kColumns);
+  static_assert(kOfSlot * kPieceBytes <= Ring90::slot_bytes(kColumns));
+  const uint32_t shared = memory_of(task);
+  const uint32_t free = shared + kPairAt + offsetof(Pair, free);
+  const uint32_t sent = shared + kPairAt + offsetof(Pair, sent);
+  const uint32_t phase = task.shared<const Pair>(kPairAt)->exchanges % 2;
+  const bool is_upper = brought.half != 0;
+  const auto place_of = [&](uint32_t steps, uint32_t piece) TREK_TILE_LAMBDA {
+    const uint32_t slot = (steps + piece / kOfSlot) % kSlots;
+    return Ring90::begin(shared) + slot * Ring90::slot_bytes(kColumns) +
+           piece % kOfSlot * kPieceBytes + opaque(task.thread()) * 16;
+  };
+  if (task.thread() == 0) barrier_expect(sent, kPieces * kPieceBytes);
+  trek_await_pair(free, phase);
+  const uint32_t to = in_other_block(sent);
+#pragma unroll
+  for (uint32_t i = 0; i < kPieces; ++i) {
+    float piece[4];
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) {
+      const float lower = sum[4 * i + j];
+      const float upper = sum[kColumns / 4 + 4 * i + j];
+      piece[j] = is_upper ? lower : upper;
+      given[4 * i + j] = is_upper ? upper : lower;
+    }
+    send_piece(in_other_block(place_of(brought.steps_of_other, i)), to, piece);
+  }
+  trek_await_pair(sent, phase);
+#pragma unroll
+  for (uint32_t i = 0; i < kPieces; ++i) {
+    uint32_t piece[4];
+    load_piece(piece, place_of(brought.steps, i));
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) given[4 * i + j] += semantics::from_bits<float>(piece[j]);
+  }
+}
+
+// Gives the sums of a warp for kColumns columns from `column` on.
+template <uint32_t kColumns>
+TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t row, uint32_t column,
+                             float (&sum)[kColumns / 2]) {
+  const uint32_t my_row = opaque(task.thread()) / 32 * 16;
+  if (!parts.ends)
+    return give_outputs(task, {parts.batch, row + my_row, column, parts.end_row, parts.end_column},
+                        sum);
+  task.sync();  // the other warpgroup has read the ring, too
+  const uint32_t rows = parts.end_row - row < kPartRows ? parts.end_row - row : kPartRows;
+  const uint32_t columns =
+      parts.end_column - column < kColumns ? parts.end_column - column : kColumns;
+  stage_outputs(task, my_row, 0, rows, columns, sum);
+  task.sync();
+  deliver_staged(task, parts.batch, row, column, rows, columns);
+  meet();
+}
+
 template <uint32_t kColumns>
 TREK_TILE void multiply_parts_90a(const Task& task) {
   // All that is kept: what else there is to know is worked out anew behind the products of each part.
@@ -139,19 +203,16 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     const uint32_t part = (step - parts.first_step) / parts.steps - 1;
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
     const uint32_t column = parts.first_column + part % parts.across * kColumns;
-    const uint32_t my_row = opaque(task.thread()) / 32 * 16;
-    if (!parts.ends) {
-      give_outputs(task, {parts.batch, row + my_row, column, parts.end_row, parts.end_column}, sum);
-    } else {
-      task.sync();  // the other warpgroup has read the ring, too
-      const uint32_t rows = parts.end_row - row < kPartRows ? parts.end_row - row : kPartRows;
-      const uint32_t columns =
-          parts.end_column - column < kColumns ? parts.end_column - column : kColumns;
-      stage_outputs(task, my_row, 0, rows, columns, sum);
-      task.sync();
-      deliver_staged(task, parts.batch, row, column, rows, columns);
-      meet();
-    }
+    if constexpr (kHasPairs && kColumns >= 64)
+      if (task.node().matrix.paired != 0) {
+        float given[kColumns / 4];
+        exchange_sums<kColumns>(task, parts, sum, given);
+        give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
+        task.sync();
+        if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->exchanges;
+        break;
+      }
+    give_part_90a<kColumns>(task, parts, row, column, sum);
     if (row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column) break;
   }
   task.sync();

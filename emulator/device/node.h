@@ -480,7 +480,8 @@ struct Matrix {
   uint8_t product;     // Product
   uint8_t has_maps;    // tensor maps of both operands are at the node's scratch (describe.h)
   uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
-  uint8_t unused[3];
+  uint8_t paired;      // with maps: two tiles are a part's halves (plan::MatrixTiles)
+  uint8_t unused[2];
   TailStep tail[kMaxTail];
 
   static constexpr uint8_t kNoTail = 0xFF;

@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::string_view kHopper = "sm_90a";
 constexpr std::string_view kPortable = "sm_80";
+constexpr driver::Version kHopperCuda = {12, 1};  // takes PTX 8.1 (optimise.cpp)
 
 int threads_here() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
@@ -211,7 +212,8 @@ std::string take_device(GpuTarget& target) {
   if (!device->supported()) return device->refusal();
   if (driver::Status status = resident::fits_gpu(*device); !status) return status.error().text();
   const bool is_hopper = device->capability == driver::Version{9, 0};
-  if (target.level.empty()) target.level = is_hopper ? kHopper : kPortable;
+  const bool takes_hopper = is_hopper && cuda->version() >= kHopperCuda;
+  if (target.level.empty()) target.level = takes_hopper ? kHopper : kPortable;
   if (target.level == kHopper && !is_hopper)
     return fmt::format("{} is none of {}", device->name, kHopper);
   std::string why;
@@ -338,6 +340,7 @@ isa::Result<std::string> print_gpu_code(
   plan::Device device = *plan::find_device(device_name);
   device.shared_bytes = device::kSharedBytes;
   device.copies_tensors = level == kHopper;
+  device.has_pairs = device.copies_tensors && device.processors % 2 == 0;
   auto listing = listing_of(module, device, options.numerics, place);
   if (!listing) return listing.take_problems();
   const std::vector<Request>& requests = listing->wanted.requests;

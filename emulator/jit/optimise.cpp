@@ -89,10 +89,11 @@ llvm::Expected<std::unique_ptr<llvm::TargetMachine>> gpu_machine(llvm::StringRef
   if (target == nullptr) return llvm::createStringError(llvm::inconvertibleErrorCode(), why);
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  // PTX 8.0, as the resident kernel has: drivers from CUDA 12.0 on take it.
+  // PTX 8.0, as the resident kernel has: drivers from CUDA 12.0 on take it. What blocks send each other (device/pairs.h) is
+  // of 8.1.
   return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, level, "+ptx80", options, std::nullopt, std::nullopt,
-                                  llvm::CodeGenOptLevel::Aggressive));
+      target->createTargetMachine(triple, level, level == "sm_90a" ? "+ptx81" : "+ptx80", options,
+                                  std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> host_machine() {

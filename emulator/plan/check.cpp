@@ -5,7 +5,32 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/geometry.h"
+
 namespace trek::plan {
+
+namespace {
+
+// Tiles that two processors work on together: both have them, and no other pair comes to one of the two alone, since queues
+// are in the order of tasks.
+void check_pairs(const Plan& plan, PlanErrors& errors) {
+  for (const Node& node : plan.nodes) {
+    if (!is_paired(plan, node)) continue;
+    if (!plan.device.has_pairs || plan.device.processors % 2 != 0 || node.tasks % 2 != 0 ||
+        plan.tilings[node.tiles].first % 2 != 0)
+      return errors.add("a node has tiles for pairs of processors, which there are not");
+    for (uint32_t i = node.first_task; i < node.first_task + node.tasks; i += 2) {
+      if (i + 1 >= plan.tasks.size()) return;  // said elsewhere
+      const Task& even = plan.tasks[i];
+      const Task& odd = plan.tasks[i + 1];
+      if (even.first % 2 != 0 || odd.first != even.first + 1 || even.processor % 2 != 0 ||
+          odd.processor != even.processor + 1)
+        errors.add(fmt::format("tasks {} and {} are no pair", i, i + 1));
+    }
+  }
+}
+
+}  // namespace
 
 void check_structure(const Plan& plan, PlanErrors& errors) {
   const auto within = [](uint64_t first, uint64_t count, size_t size) {
@@ -32,6 +57,7 @@ void check_structure(const Plan& plan, PlanErrors& errors) {
   }
   for (const View& view : plan.views)
     if (view.buffer >= plan.buffers.size()) errors.add("a view of no buffer");
+  check_pairs(plan, errors);
   for (uint32_t i = 0; i < plan.tasks.size(); ++i) {
     const Task& task = plan.tasks[i];
     if (task.node >= plan.nodes.size() || task.region >= plan.regions.size() ||

@@ -26,6 +26,7 @@ class Dealer {
 
  private:
   void deal(uint32_t index);
+  void deal_pairs(uint32_t index);
   uint32_t leader(uint32_t index) const;
   uint32_t pairs_of(const Node& node) const;
   std::span<const Box> boxes(const Node& node) const {
@@ -90,8 +91,22 @@ uint32_t paired_place(uint32_t i, uint32_t across, uint32_t tasks) {
   return row / 2 * 2 * across + i % across * 2 + row % 2;
 }
 
+// Tiles 2i and 2i + 1 to processors 2j and 2j + 1, those of the control processor only where each has a tile.
+void Dealer::deal_pairs(uint32_t index) {
+  const Node& node = plan_.nodes[index];
+  const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
+  const uint32_t places = node.tasks >= processors_ ? processors_ : processors_ - 2;
+  const uint32_t first = (node.tasks >= processors_ ? 0 : (next_ + 1) / 2 * 2) % places;
+  for (uint32_t i = 0; i < node.tasks; ++i)
+    tasks[i].processor = ((first + i) % places + 2) % processors_;
+  // In places as deal() counts them: of processor p it is p - 1.
+  first_[index] = tasks.front().processor - 1;
+  if (node.tasks < processors_) next_ = tasks.back().processor % (processors_ - 1);
+}
+
 void Dealer::deal(uint32_t index) {
   const Node& node = plan_.nodes[index];
+  if (is_paired(plan_, node)) return deal_pairs(index);
   const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
   if (node.unit == Unit::control) {
     for (Task& task : tasks) task.processor = plan_.control();

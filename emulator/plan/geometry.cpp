@@ -249,6 +249,16 @@ MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64
   return tile;
 }
 
+bool is_paired(const Plan& plan, const Node& node) {
+  return node.tiling == Tiling::matrix && node.tiles != kNone && plan.tilings[node.tiles].paired;
+}
+
+Columns columns_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {
+  const MatrixTile tile = matrix_tile(shape, tiles, tiles.paired ? index & ~int64_t{1} : index);
+  if (!tiles.paired) return {tile.column, tile.columns};
+  return {tile.column, std::min(2 * tiles.columns, shape.n - tile.column)};
+}
+
 int64_t broadcast_index(const Shape& to, const Shape& from, int64_t index) {
   int64_t place = 0;
   int64_t stride = 1;

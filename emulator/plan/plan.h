@@ -50,6 +50,9 @@ struct Device {
   bool packs_panels = false;    // a task of a product packs panels for itself, so tiles are large
   bool copies_tensors = false;  // has a copy engine for tensors, and products of 64 rows beside it
   bool interprets = false;      // looks up the steps of programs as it executes them
+  // Processors 2i and 2i + 1 reach each other's memory, and may work on two tiles of a product together
+  // (MatrixTiles::paired). Then there are an even number of them.
+  bool has_pairs = false;
 };
 
 // Devices by name, [0] the generic one; nullptr where there is none of that name.
@@ -171,6 +174,9 @@ struct MatrixTiles {
   int64_t columns = 0;
   int64_t part_columns = 0;  // of a product that is not ordered: see product.h
   int64_t split = 1;         // nodes that its k is divided between
+  // Tiles 2i and 2i + 1, of one row, are halves of one part. Their processors, 2j and 2j + 1, sum half of the k for both,
+  // and exchange what they have of each other's. Each has all that both read, and could do without the other.
+  bool paired = false;
   // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;

@@ -315,9 +315,29 @@ constexpr double kCopyStep = 60;
 constexpr double kCopyLine = 1.75;
 constexpr double kCopyAcross = 3.5;
 constexpr int64_t kStepBytes = 128;
-constexpr double kResults = 6;    // of a column of a part
-constexpr double kTask = 3500;    // cycles
-constexpr double kMemory = 2400;  // bytes from device memory a cycle, all processors together
+constexpr double kResults = 6;        // of a column of a part
+constexpr double kTask = 3500;        // cycles
+constexpr double kMemory = 2400;      // bytes from device memory a cycle, all processors together
+constexpr double kExchange = 1500;    // of sums between two processors
+constexpr int64_t kLeastPaired = 64;  // columns of their part
+constexpr int64_t kLeastPairedSteps = 4;  // of k
+
+// Places of k of a step.
+int64_t step_depth(const ProductWork& work) { return kStepBytes / isa::byte_size(work.element); }
+
+// Pairs of tiles of which each is half of a part: a processor then has half of the steps, and of each step half of what it
+// would bring for two parts.
+void add_paired(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work,
+                int64_t most) {
+  if (!device.has_pairs || parts_of(work.shape.k, step_depth(work)) < kLeastPairedSteps) return;
+  for (const Width& width : kWidths) {
+    if (width.columns < kLeastPaired) continue;
+    MatrixTiles tiles = tiles_of(work.shape, kPartRows, width.columns / 2);
+    tiles.part_columns = width.columns;
+    tiles.paired = true;
+    if (tiles.across % 2 == 0 && tiles.count <= most) found.push_back(tiles);
+  }
+}
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
@@ -337,6 +357,7 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
         if (!leaves_half_idle && tiles.count <= most) add_splits(found, tiles, device, work);
       }
   }
+  add_paired(found, device, work, most);
   // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
   for (int64_t size = 2 * kPartRows; found.empty(); size *= 2) {
     MatrixTiles tiles = tiles_of(shape, size, size);
@@ -351,11 +372,10 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
   const int64_t parts = std::clamp<int64_t>(work.share / tiles.count, 1, tiles.split);
   const int64_t columns = std::min(tiles.across, work.share);
   const int64_t rows = std::min(tiles.down, parts_of(work.share, tiles.across));
-  return static_cast<double>(parts * (columns * tiles.part_columns + rows * kPartRows));
+  // Both halves of a pair bring the lines of its part, at k of their own.
+  const int64_t of_rows = tiles.paired ? 2 * rows : rows;
+  return static_cast<double>(parts * (columns * tiles.part_columns + of_rows * kPartRows));
 }
-
-// Places of k of a step.
-int64_t step_depth(const ProductWork& work) { return kStepBytes / isa::byte_size(work.element); }
 
 double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const auto* width = std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& each) {
@@ -378,13 +398,15 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const double copies = kCopyStep + static_cast<double>(rows) * copy_of(a_line) +
                         static_cast<double>(tiles.part_columns) * copy_of(b_line);
   const double step = std::max(product, copies);
-  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
+  const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
+  const auto steps = static_cast<double>(tiles.paired ? parts_of(all_steps, 2) : all_steps);
   const auto parts =
       static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
                           parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
   const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
+  const int64_t given = std::min(tiles.part_columns, tiles.columns);
   const double part = steps * (std::max(step, memory) + memory / 8) +
-                      kResults * static_cast<double>(tiles.part_columns);
+                      kResults * static_cast<double>(given) + (tiles.paired ? kExchange : 0);
   return parts * part + kTask;
 }
 

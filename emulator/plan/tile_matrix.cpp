@@ -48,9 +48,10 @@ void Tiler::matrix(Node& node) {
       read_rows(node, node.prologue,
                 matrix_of(node.operand_types[0], shape, tile.batch) * shape.m + tile.row,
                 tile.rows);
+    const Columns read = columns_read(shape, tiles, i);
     for (size_t p = 0; p < products_of(node); ++p) {
       const Factors factors = factors_of(node, p);
-      operand(factors.right, !shape.tb, tile.column, tile.columns);
+      operand(factors.right, !shape.tb, read.first, read.count);
       if (factors.bias != kNone)
         add(node.operands[factors.bias],
             broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,

@@ -9,6 +9,7 @@
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
 #include "emulator/loading.h"
+#include "emulator/plan/geometry.h"
 #include "emulator/resident/gpu_compiler.h"
 #include "emulator/resident/machine.h"
 #include "emulator/resident/pipeline.h"
@@ -23,14 +24,16 @@ constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::k
 
 // What compile() makes of an image: a cubin or PTX.
 struct CompiledKernel : public MachineCode {
-  explicit CompiledKernel(std::string text) : bytes(std::move(text)) {}
+  CompiledKernel(std::string text, bool pairs) : bytes(std::move(text)), in_pairs(pairs) {}
   std::string bytes;
+  bool in_pairs;  // its blocks are clusters of two
 };
 
 // What a launch executes.
 struct LoadedKernel : public MachineCode {
   driver::Module module;
   driver::Kernel kernel;
+  bool in_pairs = false;
 };
 
 struct RecordedGraph : public Recording {
@@ -84,6 +87,11 @@ class Gpu : public Machine {
   Status peek(uint64_t address, std::span<std::byte> to) const override;
   Status poke(uint64_t address, uint64_t value) const override;
   bool copies_tensors() const override { return copies_tensors_; }
+  // The kernel that interprets has none, nor what takes over from it.
+  bool has_pairs() const override {
+    constexpr int kFewest = 4;  // one pair beside the control processor's
+    return copies_tensors_ && !interprets() && processors() >= kFewest && processors() % 2 == 0;
+  }
   Result<std::array<std::byte, device::kTensorMapBytes>> tensor_map(
       uint64_t address, const device::TensorMap& map) const override;
 
@@ -114,8 +122,10 @@ unsigned threads_of(const LoadedKernel& loaded) {
 // A kernel of which a block, with all the shared memory that it needs, fits a multiprocessor.
 template <typename LoadModule>
 Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& context,
-                                                        const LoadModule& load_module) {
+                                                        const LoadModule& load_module,
+                                                        bool in_pairs = false) {
   auto loaded = std::make_shared<LoadedKernel>();
+  loaded->in_pairs = in_pairs;
   auto module = load_module();
   if (!module) return module.error();
   loaded->module = module.take();
@@ -231,7 +241,10 @@ isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(const plan::Plan& p
     return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + status.error().text());
   auto made = compiler_->compile(plan, image, context_, phases, how);
   if (!made) return made.take_problems();
-  return std::shared_ptr<const MachineCode>(std::make_shared<CompiledKernel>(made.take()));
+  const bool in_pairs = std::ranges::any_of(
+      plan.nodes, [&](const plan::Node& node) { return plan::is_paired(plan, node); });
+  return std::shared_ptr<const MachineCode>(
+      std::make_shared<CompiledKernel>(made.take(), in_pairs));
 }
 
 // Not while a launch runs: the driver may want to wait for it.
@@ -240,7 +253,8 @@ Result<std::shared_ptr<const MachineCode>> Gpu::load(std::shared_ptr<const Machi
   if (Status status = context_.make_current(); !status) return status.error();
   const auto& made = static_cast<const CompiledKernel&>(*code);
   auto loaded = load_kernel(
-      context_, [&] { return driver::Module::load(context_, "a program", made.bytes); });
+      context_, [&] { return driver::Module::load(context_, "a program", made.bytes); },
+      made.in_pairs);
   if (!loaded) return loaded.error();
   phases.end("kernel");
   return std::shared_ptr<const MachineCode>(loaded.take());
@@ -251,6 +265,7 @@ driver::LaunchShape shape_of(const Launch& launch, const LoadedKernel& loaded) {
   shape.grid = {launch.processors, 1, 1};
   shape.block = {threads_of(loaded), 1, 1};
   shape.shared_bytes = kSharedBytes;
+  if (loaded.in_pairs) shape.cluster = {2, 1, 1};
   return shape;
 }
 

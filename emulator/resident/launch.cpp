@@ -72,6 +72,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.shared_bytes = machine.scratch_bytes();
   device.chunk = kPointwiseTile;
   device.copies_tensors = machine.copies_tensors();
+  device.has_pairs = machine.has_pairs();
   device.packs_panels = machine.packs_panels();
   device.interprets = machine.interprets();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));

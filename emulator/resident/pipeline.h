@@ -20,6 +20,7 @@
 #pragma once
 
 #include "emulator/device/execute.h"
+#include "emulator/device/pairs.h"
 #include "emulator/resident/due.h"
 #include "emulator/resident/tasks.h"
 
@@ -66,6 +67,7 @@ struct Window {
 };
 
 struct Shared {
+  device::Pair pair;  // at device::kPairAt
   Launch launch;
   uint64_t named[kSlots];
   uint64_t filled[kSlots];
@@ -81,6 +83,7 @@ struct Shared {
   alignas(128) Window window;
   RegionState regions[kSharedRegions];
 };
+static_assert(offsetof(Shared, pair) == 0);
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident

@@ -124,13 +124,23 @@ class ResidentProgram : public Program {
   Counters counters_;
 };
 
+// What a program is linked for, as it is launched: node by node no two blocks are there for certain.
+plan::Device device_for(const Machine& machine, uint64_t memory, Launching launching) {
+  plan::Device device = plan_device(machine, memory);
+  if (launching != Launching::in_steps) return device;
+  device.code += ", node by node";
+  device.has_pairs = false;
+  return device;
+}
+
 Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memory,
                                     const std::atomic<bool>* stop) {
   plan::LinkOptions options;
   options.initialisers = initialisers;
   options.fast = fast_;
   options.tiles = tiles_.get();
-  isa::Result<plan::Plan> linked = plan::link(module_, plan_device(*machine_, memory), options);
+  isa::Result<plan::Plan> linked =
+      plan::link(module_, device_for(*machine_, memory, launching_), options);
   if (!linked) return linked.take_problems();
   part.plan = std::make_shared<const plan::Plan>(linked.take());
   phases_.end("link");
@@ -415,9 +425,7 @@ isa::Result<std::shared_ptr<const plan::Device>> device_of(const Machine& machin
                                                            Launching launching) {
   const auto memory = memory_for(machine, options);
   if (!memory) return device_problem(memory.error());
-  plan::Device device = plan_device(machine, *memory);
-  if (launching == Launching::in_steps) device.code += ", node by node";
-  return std::make_shared<const plan::Device>(std::move(device));
+  return std::make_shared<const plan::Device>(device_for(machine, *memory, launching));
 }
 
 isa::Result<std::unique_ptr<Program>> load_program(std::shared_ptr<const Machine> machine,

@@ -644,6 +644,24 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
   }
 }
 
+// Blocks in clusters: makes the barriers of a pair, and has a block's memory stay for as long as the other one may write
+// it. By all threads; of blocks that are no clusters each is one.
+TREK_RESIDENT void make_pair(Shared& shared) {
+  if constexpr (!device::kHasPairs) return;
+  barrier_init(&shared.pair.free, 1);
+  barrier_init(&shared.pair.sent, 1);
+  shared.pair.exchanges = 0;
+#ifdef TREK_SM90A
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+TREK_RESIDENT void meet_pair() {
+#ifdef TREK_SM90A
+  if constexpr (device::kHasPairs)
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
 // Compute warps and the kernel's other four begin with as many registers each; what these can do without, those get.
 // A multiplication of f32 takes a cycle more where two of its registers are in one bank, and ptxas finds places for 64
 // sums where that is rare only if there are more of them than 168. Warps that execute rows of a wide kernel
@@ -676,6 +694,19 @@ extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
 extern "C" __attribute__((device, always_inline)) void trek_meet() {
   trek::device::meet(1, trek::device::block_threads());
 }
+#ifdef TREK_SM90A
+// What is waited for is a block that executes the other task of a pair, which is of the same moment: if the launch ends
+// before that, it will not come, and what this block's task gives does not matter.
+extern "C" __attribute__((device, always_inline)) void trek_await_pair(uint32_t barrier,
+                                                                       uint32_t parity) {
+  using namespace trek::resident;
+  Shared& shared = pipeline();
+  for (uint32_t spins = 1; !barrier_passed(barrier, parity); ++spins)
+    if (spins % kPatience == 0 &&
+        must_leave(shared.launch, shared.slot[Place().number() % kSlots].due.moment))
+      return;
+}
+#endif
 #endif
 
 #ifdef TREK_SM90A
@@ -706,16 +737,18 @@ resident(const trek::resident::Launch parameters) {
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.follows = ~0u;
+    make_pair(shared);
     shared.decisions = decisions_before(parameters);
     follow_launch_before();
   }
   __syncthreads();
+  meet_pair();
   ProcessorState& state = launch.states[processor];
   const uint32_t lane = thread % 32;
   if (thread < computing) {
     take_registers();
     compute();
-    return;
+    return meet_pair();
   }
   give_registers();
   if (thread < computing + 32) {
@@ -727,4 +760,5 @@ resident(const trek::resident::Launch parameters) {
   } else {
     signal_all(launch, shared, state, lane);
   }
+  meet_pair();
 }

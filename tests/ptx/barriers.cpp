@@ -104,12 +104,11 @@ struct Mbarrier {
   uint16_t expected;
   uint16_t pending;
   uint16_t mark_and_phase;
-  uint16_t reserved;
+  int16_t to_come;  // bytes, in units of 16; less than none: they came before they were expected
 };
 static_assert(sizeof(Mbarrier) == 8);
 constexpr uint16_t kMark = 0x5AB0;
-// Bytes that are still to come, of all barriers that wait for some, lie beside the block: eight bytes are too few.
-// They are few, so a small integer in units of 16 bytes, which all copies come in, is enough here.
+// All copies come in units of 16 bytes.
 constexpr uint32_t kByteUnit = 16;
 
 Mbarrier read_barrier(Warp& warp, uint64_t at, uint32_t lane) {
@@ -120,7 +119,7 @@ Mbarrier read_barrier(Warp& warp, uint64_t at, uint32_t lane) {
   return barrier;
 }
 void write_barrier(Warp& warp, uint64_t at, Mbarrier barrier, uint32_t lane) {
-  if (barrier.pending == 0 && barrier.reserved == 0) {
+  if (barrier.pending == 0 && barrier.to_come == 0) {
     if (warp.races() != nullptr) warp.races()->end_phase(static_cast<uint32_t>(at));
     barrier.mark_and_phase ^= 1;
     barrier.pending = barrier.expected;
@@ -134,7 +133,7 @@ void arrive_once(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane, bool wi
   if (barrier.pending == 0)
     warp.fail("more arrivals than the mbarrier waits for", static_cast<int>(lane));
   if (bytes % kByteUnit != 0) warp.fail("bytes that are no pieces of 16", static_cast<int>(lane));
-  barrier.reserved = static_cast<uint16_t>(barrier.reserved + bytes / kByteUnit);
+  barrier.to_come = static_cast<int16_t>(barrier.to_come + bytes / kByteUnit);
   --barrier.pending;
   write_barrier(warp, at, barrier, lane);
 }
@@ -236,9 +235,19 @@ void clock_long(Warp& warp, const Instruction& i, uint32_t lanes) {
 
 void complete_bytes(Warp& warp, uint32_t at, uint32_t bytes) {
   if (warp.races() != nullptr) warp.races()->finish_box(at);
+  if (read_barrier(warp, at, 0).to_come < static_cast<int32_t>(bytes / kByteUnit))
+    warp.fail("more bytes than the mbarrier waits for");
+  complete_bytes_from_outside(warp, at, bytes);
+}
+void complete_bytes_from_outside(Warp& warp, uint32_t at, uint32_t bytes) {
   Mbarrier barrier = read_barrier(warp, at, 0);
-  if (barrier.reserved < bytes / kByteUnit) warp.fail("more bytes than the mbarrier waits for");
-  barrier.reserved = static_cast<uint16_t>(barrier.reserved - bytes / kByteUnit);
+  barrier.to_come = static_cast<int16_t>(barrier.to_come - static_cast<int32_t>(bytes / kByteUnit));
+  write_barrier(warp, at, barrier, 0);
+}
+void arrive_from_outside(Warp& warp, uint32_t at) {
+  Mbarrier barrier = read_barrier(warp, at, 0);
+  if (barrier.pending == 0) warp.fail("more arrivals than the mbarrier waits for");
+  --barrier.pending;
   write_barrier(warp, at, barrier, 0);
 }
 

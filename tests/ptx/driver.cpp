@@ -529,9 +529,14 @@ TREK_EXPORT cuLaunchKernelEx(const LaunchConfig* config, CuFunction function, vo
     if (attribute.id == LaunchAttributeId::cooperative && attribute.value.flag != 0 &&
         shape.grid.all() > shape.resident_blocks)
       return kCooperativeTooLarge;
-    if (attribute.id == LaunchAttributeId::cluster_dimension &&
-        attribute.value.cluster.x * attribute.value.cluster.y * attribute.value.cluster.z != 1)
-      return kInvalidValue;  // clusters are not interpreted
+    if (attribute.id == LaunchAttributeId::cluster_dimension) {
+      const auto& cluster = attribute.value.cluster;
+      // Along x alone, and no more than any device has.
+      if (cluster.x == 0 || cluster.x > 8 || cluster.y != 1 || cluster.z != 1 ||
+          capability() < 90 || shape.grid.x % cluster.x != 0)
+        return kInvalidValue;
+      shape.cluster = cluster.x;
+    }
   }
   shape.finds_races = setting("TREK_PTX_RACES", 0) != 0;
   if (const char* part = std::getenv("TREK_PTX_READS_AHEAD")) shape.reads_ahead = part;

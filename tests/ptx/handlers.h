@@ -19,6 +19,7 @@ void add_comparisons(Handlers& handlers);
 void add_memory(Handlers& handlers);
 void add_barriers(Handlers& handlers);
 void add_matrices(Handlers& handlers);
+void add_clusters(Handlers& handlers);
 
 // Behind the name of a load, a store or a conversion: the register of what is loaded, stored or converted is of 64
 // bits, whatever the type.
@@ -121,5 +122,8 @@ inline Addresses addresses(Warp& warp, const Instruction& i, uint32_t which) {
 
 // Arrives at a barrier in shared memory for bytes that have come.
 void complete_bytes(Warp& warp, uint32_t barrier, uint32_t bytes);
+// The same for bytes of another block, which may come before anybody expects them; and an arrival of one of its lanes.
+void complete_bytes_from_outside(Warp& warp, uint32_t barrier, uint32_t bytes);
+void arrive_from_outside(Warp& warp, uint32_t barrier);
 
 }  // namespace trek::ptx

@@ -422,8 +422,26 @@ bool is_stuck(const std::vector<std::unique_ptr<Block>>& blocks) {
 
 }  // namespace
 
+Block* Grid::find_block(uint32_t number) {
+  for (const auto& block : blocks_)
+    if (block->number() == number) return block.get();
+  return nullptr;
+}
+
+void Grid::arrive_at_cluster(uint32_t block, uint32_t threads) {
+  const uint32_t first = block / shape_.cluster * shape_.cluster;
+  uint32_t& arrived = arrived_[first];
+  arrived += threads;
+  const uint32_t of_block = (shape_.block.all() + kLanes - 1) / kLanes * kLanes;
+  if (arrived < of_block * shape_.cluster) return;
+  arrived = 0;
+  for (uint32_t i = 0; i < shape_.cluster; ++i)
+    for (const auto& warp : find_block(first + i)->warps())
+      warp->release_from_barrier(kClusterBarrier);
+}
+
 void Grid::run() {
-  std::vector<std::unique_ptr<Block>> blocks;
+  auto& blocks = blocks_;
   const uint32_t count = shape_.grid.all();
   uint32_t begun = 0;
   uint32_t idle_rounds = 0;

@@ -11,9 +11,12 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tests/ptx/code.h"
 #include "tests/ptx/memory.h"
@@ -59,9 +62,11 @@ void for_lanes(uint32_t lanes, F f) {
   }
 }
 
-// Barriers of a block: those with a number, and behind them one for each four warps that make products together.
+// Barriers of a block: those with a number, behind them one for each four warps that make products together, and that of
+// the block's cluster.
 inline constexpr uint32_t kNamedBarriers = 16;
-inline constexpr uint32_t kBarriers = kNamedBarriers + 8;
+inline constexpr uint32_t kClusterBarrier = kNamedBarriers + 8;
+inline constexpr uint32_t kBarriers = kClusterBarrier + 1;
 
 class Warp {
  public:
@@ -257,6 +262,7 @@ class Block {
 struct LaunchShape {
   Extent3 grid;
   Extent3 block;
+  uint32_t cluster = 1;  // blocks
   uint32_t dynamic_shared_bytes = 0;
   uint32_t resident_blocks = 1;  // at a time
   uint64_t seed = 0;
@@ -270,6 +276,11 @@ class Grid {
        std::vector<std::byte> parameters, const DeviceMemory& memory);
 
   void run();  // throws KernelError
+
+  // A block that is executed; nullptr: it has ended, or has not begun.
+  Block* find_block(uint32_t number);
+  // Threads of a block come to the barrier of its cluster.
+  void arrive_at_cluster(uint32_t block, uint32_t threads);
 
   const Module& module() const { return module_; }
   const Function& kernel() const { return kernel_; }
@@ -286,6 +297,8 @@ class Grid {
   const std::vector<std::byte> parameters_;
   const DeviceMemory& memory_;
   std::mt19937_64 random_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // that are executed
+  std::map<uint32_t, uint32_t> arrived_;        // threads of each cluster
 };
 
 }  // namespace trek::ptx

@@ -35,6 +35,7 @@ const Handlers& handlers() {
     add_memory(h);
     add_barriers(h);
     add_matrices(h);
+    add_clusters(h);
     add_special_registers(h);
     h["bra"] = branch;
     h["call"] = call;

@@ -1,6 +1,8 @@
 // Which processor executes which tile of a product by tensor cores.
 #include <algorithm>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -13,7 +15,7 @@ namespace {
 
 constexpr uint32_t kProcessors = 132;
 
-Plan plan_of_product(int rows, int columns, int depth) {
+Plan plan_of_product(int rows, int columns, int depth, bool has_pairs = false) {
   const isa::Module module = assembled(
       fmt::format(".state @a bf16[{0},{2}]\n.state @b bf16[{2},{1}]\n.state @c bf16[{0},{1}]\n"
                   ".func main() {{\n  @c = matmul @a, @b\n}}\n",
@@ -21,6 +23,7 @@ Plan plan_of_product(int rows, int columns, int depth) {
   Device device;
   device.processors = kProcessors;
   device.shared_bytes = int64_t{192} * 1024;
+  device.has_pairs = has_pairs;
   return linked_fast(module, device);
 }
 
@@ -48,6 +51,43 @@ TEST_CASE("tiles above each other stand on neighbouring processors, no two of a 
       used.insert(plan.tasks[node.first_task + i].processor);
     CHECK(used.size() == std::min(node.tasks, kProcessors));
   }
+}
+
+TEST_CASE("tiles that two processors share stand on neighbours, of which the first is even") {
+  for (const auto& [rows, columns, depth] :
+       {std::tuple{128, 4096, 4096}, {1032, 744, 11440}, {280, 1920, 2544}}) {
+    const Plan plan = plan_of_product(rows, columns, depth, true);
+    INFO(rows << " x " << columns << " x " << depth);
+    REQUIRE(plan.nodes.size() == 1);
+    const Node& node = plan.nodes[0];
+    REQUIRE(is_paired(plan, node));
+    CHECK(errors_of(plan).empty());
+    std::set<uint32_t> used;
+    for (uint32_t i = node.first_task; i < node.first_task + node.tasks; i += 2) {
+      CHECK(plan.tasks[i].processor % 2 == 0);
+      CHECK(plan.tasks[i + 1].processor == plan.tasks[i].processor + 1);
+      CHECK((plan.tasks[i].processor != plan.control() || node.tasks >= kProcessors));
+      used.insert(plan.tasks[i].processor);
+    }
+    CHECK(2 * used.size() == std::min(node.tasks, kProcessors));
+    CHECK_FALSE(is_paired(plan_of_product(rows, columns, depth), plan.nodes[0]));
+  }
+}
+
+TEST_CASE("a pair that is torn apart is found") {
+  const auto errors_with = [](auto change) {
+    Plan plan = plan_of_product(128, 4096, 4096, true);
+    change(plan, plan.nodes[0].first_task);
+    return errors_of(plan);
+  };
+  CHECK_THAT(errors_with([](Plan& plan, uint32_t first) { plan.tasks[first + 1].processor = 9; }),
+             Catch::Contains("are no pair"));
+  CHECK_THAT(errors_with([](Plan& plan, uint32_t first) {
+               std::swap(plan.tasks[first].processor, plan.tasks[first + 1].processor);
+             }),
+             Catch::Contains("are no pair"));
+  CHECK_THAT(errors_with([](Plan& plan, uint32_t) { plan.device.has_pairs = false; }),
+             Catch::Contains("for pairs of processors, which there are not"));
 }
 
 TEST_CASE("tiles that leave room for another node begin where the last one ended") {

@@ -114,6 +114,49 @@ TEST_CASE("the rest of a divided product begins with a tile, and both together t
   CHECK(!is_divided(3072, 768, 64, 1));
 }
 
+TEST_CASE("two processors share tiles where there are pairs of both, and k for both") {
+  Device device = *find_device("h200");
+  ProductWork work;
+  work.product = Product::tensor;
+  work.element = isa::DType::bf16;
+  work.share = device.processors;
+  work.copied = true;
+  const auto paired = [&](int64_t m, int64_t n, int64_t k) {
+    work.shape.m = m;
+    work.shape.n = n;
+    work.shape.k = work.shape.whole_k = k;
+    std::vector<int64_t> columns;
+    for (const MatrixTiles& tiles : candidates(device, work)) {
+      if (!tiles.paired) continue;
+      CHECK(tiles.rows == kPartRows);
+      CHECK(2 * tiles.columns == tiles.part_columns);
+      CHECK(tiles.across % 2 == 0);
+      CHECK(tiles.split == 1);
+      columns.push_back(tiles.columns);
+    }
+    return columns;
+  };
+  CHECK(paired(128, 768, 4096).empty());
+  device.has_pairs = true;
+  CHECK(paired(128, 768, 4096) == std::vector<int64_t>{128, 96, 64, 32});
+  CHECK(paired(128, 744, 4096) == std::vector<int64_t>{128, 96, 64, 32});
+  CHECK(paired(128, 640, 4096) == std::vector<int64_t>{64, 32});
+  CHECK(paired(128, 768, 192).empty());
+  // Where all processors have tiles anyway, none is shared.
+  CHECK_FALSE(paired(4096, 4096, 4096).empty());
+  CHECK_FALSE(choose(device, work).paired);
+  // Both halves read what both multiply.
+  CHECK_FALSE(paired(128, 744, 4096).empty());
+  const MatrixTiles tiles = choose(device, work);
+  REQUIRE(tiles.paired);
+  const Columns first = columns_read(work.shape, tiles, tiles.across - 2);
+  const Columns second = columns_read(work.shape, tiles, tiles.across - 1);
+  CHECK(first.first == (tiles.across - 2) * tiles.columns);
+  CHECK(first.first + first.count == 744);
+  CHECK(second.first == first.first);
+  CHECK(second.count == first.count);
+}
+
 TEST_CASE("what a divided product takes is what its greatest parts take") {
   const Device device = *find_device("h200");
   ProductWork work;

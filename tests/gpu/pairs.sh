@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# pairs.sh: tiles of fast products that two blocks share leave the bits of ref on the JIT, in parts of every width, in
+# turns and in a loop (pairs.py).
+set -euo pipefail
+run=${TREK_BIN:?}/trek-run
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+listed=$("$run" --list-engines | grep '^jit .*level sm_90a') || { echo "pairs.sh: skipped, the engine jit takes no Hopper here"; exit 77; }
+device=$(sed -E 's/^jit +available +device [0-9]+: ([^,]*),.*/\1/' <<<"$listed")
+processors=$(grep -oE '[0-9]+ multiprocessors' <<<"$listed" | grep -oE '[0-9]+')
+python3 tests/gpu/pairs.py "$device" "jit sm_90a, compute capability 9.0" "$processors" "$folder"
+export TREK_TUNED=$folder/tiles.json
+"$run" "$folder/pairs.trek" --engine ref --numerics fast --digest --quiet >"$folder/ref"
+"$run" "$folder/pairs.trek" --engine jit --numerics fast --digest --quiet >"$folder/jit"
+diff "$folder/ref" "$folder/jit" || { echo "the JIT differs from ref"; exit 1; }
+# They were the tiles of the file.
+"$run" "$folder/pairs.trek" --engine jit --numerics fast --profile --quiet 2>&1 | grep -E 'tiles: tuned, ([0-9]+) of \1 products' || { echo "not all products have tiles that are shared"; exit 1; }
+echo "the JIT leaves the bits of ref in $(grep -c '^@' "$folder/ref") tensors"
