@@ -82,7 +82,7 @@ Json json_of(const Entry& entry) {
   for (const auto& [name, member] : kTransposes) json[name] = of.product.shape.*member;
   json["share"] = of.product.share;
   for (const auto& [count, member] : kTiles) json[count.name] = entry.tiles.*member;
-  if (entry.tiles.paired) json["paired"] = true;
+  if (entry.tiles.pairing != plan::Pairing::none) json["pairs"] = name(entry.tiles.pairing);
   json["seconds"] = entry.seconds;
   return json;
 }
@@ -115,8 +115,13 @@ class EntryReader {
     if (value != nullptr && !value->is_boolean()) refuse(name, "is neither true nor false");
     return value != nullptr && value->is_boolean() && value->get<bool>();
   }
-  bool flag_if_given(const char* name) {
-    return entry_.is_object() && entry_.contains(name) && flag(name);
+  plan::Pairing pairing_if_given(const char* name) {
+    if (!entry_.is_object() || !entry_.contains(name)) return plan::Pairing::none;
+    const std::string spelt = text(name);
+    for (const plan::Pairing pairing : {plan::Pairing::depth, plan::Pairing::columns})
+      if (spelt == plan::name(pairing)) return pairing;
+    refuse(name, "is neither depth nor columns");
+    return plan::Pairing::none;
   }
   double seconds(const char* name) {
     const Json* value = find(name);
@@ -168,7 +173,7 @@ std::variant<Entry, std::string> entry_of(const Json& json) {
   for (const auto& [name, member] : kTransposes) of.product.shape.*member = reader.flag(name);
   of.product.share = reader.count({"share", 1});
   for (const auto& [count, member] : kTiles) entry.tiles.*member = reader.count(count);
-  entry.tiles.paired = reader.flag_if_given("paired");
+  entry.tiles.pairing = reader.pairing_if_given("pairs");
   entry.seconds = reader.seconds("seconds");
   if (!reader.wrong().empty()) return reader.wrong();
   return entry;

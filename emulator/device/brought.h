@@ -37,14 +37,17 @@ struct Brought {
   // part are asked for.
   uint32_t first_step;
   uint32_t begun;
-  // Of a tile that two blocks share: which half of its columns this one gives, and the steps of the other one.
+  // Of a tile that two blocks work on: which half of the columns is this one's, to give or to bring; and the steps of the
+  // other one.
   uint32_t half;
   uint32_t steps_of_other;
   bool a_by_line;
   bool b_by_line;
-  bool ends;     // the ring is empty after every part, because the tail needs its memory
-  bool goes_on;  // with the tile of the next task
-  bool paired;   // shared by two blocks
+  bool ends;            // the ring is empty after every part, because the tail needs its memory
+  bool goes_on;         // with the tile of the next task
+  bool shares_depth;    // with the other block: Pairing::depth
+  bool brings_halves;   // of the right operand at a time, which is Pairing::columns,
+  bool shares_columns;  // and those for both blocks
 };
 
 }  // namespace trek::device::tensor

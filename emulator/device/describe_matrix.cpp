@@ -115,10 +115,14 @@ void Describer::describe_copies() {
     if (to.cut.patch != 0) maps_ = tensor_maps(plan_, of_, to);
     if (maps_.empty()) to.cut = cut;
   } else {
+    // Where a tail wants the ring's memory, it is emptied behind each part; the other block would bring to it meanwhile.
+    const plan::Pairing pairing = plan_.tilings[of_.tiles].pairing;
+    const bool may = pairing != plan::Pairing::columns || to.tail_steps != Matrix::kNoTail;
+    to.pairing = static_cast<uint8_t>(may ? pairing : plan::Pairing::none);
     maps_ = tensor_maps(plan_, of_, to);
+    if (maps_.empty()) to.pairing = 0;
   }
   to.has_maps = maps_.empty() ? 0 : 1;
-  to.paired = to.has_maps != 0 && plan_.tilings[of_.tiles].paired ? 1 : 0;
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
 }
 

@@ -16,6 +16,8 @@ using Input = Draft::Input;
 
 static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Product::ordered) &&
               static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor));
+static_assert(static_cast<int>(Pairing::depth) == static_cast<int>(plan::Pairing::depth) &&
+              static_cast<int>(Pairing::columns) == static_cast<int>(plan::Pairing::columns));
 static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin) &&
               static_cast<int>(Product::small) == static_cast<int>(plan::Product::small));
 static_assert(small::kMostLines == plan::kSmallLines);
@@ -152,6 +154,8 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
                                             : of.part_columns;
     // Lines of a copy where they are neighbours.
     const uint32_t at_once = by_turns ? matrix_f32::kTurnsLines : part;
+    // Of lines that two blocks bring each has half.
+    const bool halves = !left && static_cast<Pairing>(of.pairing) == Pairing::columns;
     const int64_t bytes = isa::byte_size(type.dtype);
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (ordered && of.k % 8 != 0) return {};
@@ -163,7 +167,8 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
     map.strides = {bytes * pitch, bytes * matrix};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
-    map.box = {by_line || !ordered ? row : at_once, by_line ? lines_brought(lines, part) : row, 1};
+    map.box = {by_line || !ordered ? row : at_once,
+               by_line ? lines_brought(lines, halves ? part / 2 : part) : row, 1};
     maps.push_back(map);
   }
   return maps;

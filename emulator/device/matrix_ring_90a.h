@@ -81,7 +81,8 @@ struct RingForm {
   uint32_t columns;
   uint32_t slots;
   uint32_t groups;
-  uint32_t readers;  // of a slot: warpgroups, or warps
+  uint32_t
+      readers;  // of a slot: warpgroups, or warps; of both blocks where these bring it together
   bool by_tensor_cores;
   bool by_turns;
 };
@@ -104,12 +105,26 @@ TREK_TILE bool empties_ring(const Matrix& of) {
   return of.tail_steps == Matrix::kNoTail;
 }
 
-// Of a tile that two blocks share: the columns of both, and the half of the steps that is this block's.
-TREK_TILE void describe_pair(const Matrix& of, const Tile& tile, Brought& brought) {
+// Whether the right operand's columns of a tile are brought by two blocks: where the tile that would be the other's exists,
+// and has as many parts.
+TREK_TILE bool shares_columns(const Matrix& of, const Tile& tile) {
+  if (static_cast<Pairing>(of.pairing) != Pairing::columns) return false;
+  const bool is_odd = tile.first_row / of.tile_rows % 2 != 0;
+  const int64_t other = is_odd ? tile.first_row - of.tile_rows : tile.first_row + of.tile_rows;
+  if (other >= of.m) return false;
+  const auto parts_of = [&](int64_t first) TREK_TILE_LAMBDA {
+    const int64_t rows = of.m - first < of.tile_rows ? of.m - first : of.tile_rows;
+    return (rows + kPartRows - 1) / kPartRows;
+  };
+  return parts_of(other) == parts_of(tile.first_row);
+}
+
+// Of a tile whose k two blocks share: the columns of both, and the half of the steps that is this block's.
+TREK_TILE void describe_half(const Matrix& of, const Tile& tile, Brought& brought) {
   const auto width = static_cast<uint32_t>(of.tile_columns);
   const uint32_t all = brought.steps;
   const uint32_t first = (all + 1) / 2;
-  brought.paired = true;
+  brought.shares_depth = true;
   brought.half = static_cast<uint32_t>(tile.first_column) / width % 2;
   brought.first_column -= brought.half * width;
   const uint32_t end = brought.first_column + 2 * width;
@@ -151,9 +166,15 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const T
   brought.round = form.by_turns ? form.groups * brought.block : SlotOrder::kOneRound;
   brought.steps = half ? steps_of(row_elements(2)) : steps_of(row_elements(4));
   brought.first_k = 0;
-  brought.paired = false;
-  if constexpr (kHasPairs)
-    if (of.paired != 0) describe_pair(of, tile, brought);
+  brought.shares_depth = false;
+  brought.brings_halves = false;
+  brought.shares_columns = false;
+  if constexpr (kHasPairs) {
+    if (static_cast<Pairing>(of.pairing) == Pairing::depth) describe_half(of, tile, brought);
+    brought.brings_halves = static_cast<Pairing>(of.pairing) == Pairing::columns;
+    if (brought.brings_halves) brought.half = tile.first_row / of.tile_rows % 2;
+    brought.shares_columns = shares_columns(of, tile);
+  }
   brought.a_by_line = of.a_k == 1;
   brought.b_by_line = of.b_k == 1;
   const uint32_t at_once = form.by_tensor_cores ? brought.depth
@@ -161,6 +182,9 @@ TREK_TILE void describe_brought(const Node& node, const std::byte* maps, const T
                                                 : kPartRows;
   brought.left_lines = of.a_k == 1 ? lines_brought(of.m, form.rows) : at_once;
   brought.right_lines = of.b_k == 1 ? lines_brought(of.n, form.columns) : at_once;
+  if constexpr (kHasPairs)
+    if (static_cast<Pairing>(of.pairing) == Pairing::columns && brought.b_by_line)
+      brought.right_lines /= 2;
   brought.first_step = 0;
   brought.begun = 0;
   brought.ends = empties_ring(of);
@@ -179,7 +203,9 @@ TREK_TILE void make_ring(const Task& task, const RingForm& form) {
 // asks.
 TREK_TILE void begin_ring(const Task& task, int64_t number) {
   warp_sync();  // a lane has just written the task's surroundings
-  const RingForm form = ring_form(task.node().matrix);
+  RingForm form = ring_form(task.node().matrix);
+  if constexpr (kHasPairs)
+    if (shares_columns(task.node().matrix, tile_of(task.node().matrix, number))) form.readers *= 2;
   make_ring(task, form);
   if (task.thread() != 0) return;
   const Node& node = task.node();
@@ -260,13 +286,18 @@ TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
 }
 
 // Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
-// are no more; by elected(). Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles.
+// are no more, or wait(barrier, parity), for a slot to be empty, says that it will not be; by elected(). Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles.
+template <class Wait>
 TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t row, uint32_t column,
-                             uint32_t stop, SlotOrder& order, RingPlace& place) {
+                             uint32_t stop, SlotOrder& order, RingPlace& place, Wait wait) {
   const uint32_t rows_there =
       lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
-  const uint32_t columns_there = lines_copied(brought.b_by_line, brought.right_lines,
-                                              brought.end_column - column, brought.columns);
+  const bool by_halves = kHasPairs && brought.brings_halves && brought.b_by_line;
+  const bool all_at_once = brought.b_by_line && !by_halves;
+  const uint32_t columns_there = by_halves
+                                     ? brought.columns
+                                     : lines_copied(brought.b_by_line, brought.right_lines,
+                                                    brought.end_column - column, brought.columns);
   const uint32_t ring = Ring90::begin(shared);
   const uint32_t slot_bytes = Ring90::slot_bytes(brought.columns, brought.rows);
   const TensorMap* maps = brought.maps;
@@ -277,7 +308,7 @@ TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t r
     const uint32_t full = Ring90::full(shared, place.slot);
     const uint32_t left = ring + place.slot * slot_bytes;
     const uint32_t right = left + brought.rows * kRowBytes;
-    barrier_wait(Ring90::empty(shared, place.slot), place.parity);
+    if (!wait(Ring90::empty(shared, place.slot), place.parity)) return;
     barrier_expect(full, (rows_there + columns_there) * kRowBytes);
     if (brought.a_by_line) {
       copy_box(left, maps, full, k, row, brought.left_matrix);
@@ -286,12 +317,23 @@ TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t r
       for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
         copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
     }
-    if (brought.b_by_line) {
+    if (all_at_once) {
       copy_box(right, maps + 1, full, k, column, brought.right_matrix);
     } else {
+      bool other_brings = kHasPairs && brought.shares_columns && brought.half != 0;
       TREK_ROLLED
-      for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
-        copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
+      for (uint32_t i = 0; i < columns_there; i += brought.right_lines) {
+        const uint32_t to = right + i * kRowBytes;
+        const uint32_t x = by_halves ? k : column + i;
+        const uint32_t y = by_halves ? column + i : k;
+        if constexpr (kHasPairs)
+          if (brought.shares_columns) {
+            if (!other_brings) copy_box_to_both(to, maps + 1, full, x, y, brought.right_matrix);
+            other_brings = !other_brings;
+            continue;
+          }
+        copy_box(to, maps + 1, full, x, y, brought.right_matrix);
+      }
     }
     move_on(place, brought.slots);
   } while (order.next() && order.k != stop);
@@ -325,20 +367,43 @@ TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
 TREK_ON_DEVICE constexpr uint32_t slots_for_sums(uint32_t columns) {
   return columns > kPartRows ? 2 : 1;
 }
-// Tells the other block that these are free; by elected(), with `place` behind the last step.
-TREK_TILE void free_for_sums(const Brought& brought, uint32_t shared, RingPlace place) {
-  for (uint32_t i = 0; i < slots_for_sums(brought.columns); ++i) {
-    barrier_wait(Ring90::empty(shared, place.slot), place.parity);
+// Waits until `count` slots from a place on are empty, and says whether they are.
+template <class Wait>
+TREK_TILE bool await_empty(const Brought& brought, uint32_t shared, RingPlace place, uint32_t count,
+                           Wait wait) {
+  TREK_ROLLED
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!wait(Ring90::empty(shared, place.slot), place.parity)) return false;
     move_on(place, brought.slots);
   }
-  arrive_in_other_block(in_other_block(shared + kPairAt + offsetof(Pair, free)));
+  return true;
+}
+TREK_TILE uint32_t pair_barrier(uint32_t shared, size_t member) {
+  return shared + kPairAt + static_cast<uint32_t>(member);
+}
+// Tells the other block that the slots for its sums are free; by elected(), with `place` behind the last step.
+template <class Wait>
+TREK_TILE void free_for_sums(const Brought& brought, uint32_t shared, RingPlace place, Wait wait) {
+  if (await_empty(brought, shared, place, slots_for_sums(brought.columns), wait))
+    arrive_in_other_block(in_other_block(pair_barrier(shared, offsetof(Pair, free))));
+}
+// Tells the other block that the ring is there, and waits for its; by elected().
+template <class Wait>
+TREK_TILE bool begin_together(uint32_t shared, Wait wait) {
+  const uint32_t free = pair_barrier(shared, offsetof(Pair, free));
+  arrive_in_other_block(in_other_block(free));
+  return wait(free, reinterpret_cast<const Pair*>(memory_of_units + kPairAt)->freed % 2);
 }
 
 // Asks for the parts of a tile whose ring does not end between them, but for those of its first steps that were asked for
 // before, and for the first steps of the task behind it; by elected().
 template <class Next>
 TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& kept, Next next) {
+  const auto wait = [&](uint32_t barrier, uint32_t parity)
+                        TREK_TILE_LAMBDA { return next.await(barrier, parity); };
   RingPlace place = ring_place(brought.first_step, brought.slots);
+  if constexpr (kHasPairs)
+    if (brought.shares_columns && !begin_together(shared, wait)) return;
   TREK_ROLLED
   for (uint32_t step = 0; step < brought.begun; ++step) move_on(place, brought.slots);
   uint32_t first_k = brought.first_k + brought.begun * brought.depth;
@@ -355,7 +420,7 @@ TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& ke
           row + brought.rows >= brought.end_row && column + brought.columns >= brought.end_column;
       TREK_ROLLED
       for (;;) {
-        ask_for_slots(brought, shared, row, column, last ? last_k : kNoStop, order, place);
+        ask_for_slots(brought, shared, row, column, last ? last_k : kNoStop, order, place, wait);
         if (!last) break;
         // The last slot comes behind the question.
         last = false;
@@ -366,13 +431,16 @@ TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& ke
       }
     }
   }
-  if constexpr (kHasPairs)
-    if (brought.paired) free_for_sums(brought, shared, place);
+  if constexpr (kHasPairs) {
+    if (brought.shares_depth) free_for_sums(brought, shared, place, wait);
+    // No arrival of the other block is to come behind the ring's end.
+    if (brought.shares_columns) await_empty(brought, shared, place, brought.slots, wait);
+  }
   if (follows == nullptr || follows->begun == 0) return;
   before_engine();
   SlotOrder order = {follows->k, follows->depth, follows->block, follows->round};
   ask_for_slots(*follows, shared, follows->first_row, follows->first_column,
-                follows->begun * follows->depth, order, place);
+                follows->begun * follows->depth, order, place, wait);
 }
 
 // Brings the operands of the tile that begin_ring() describes, and the first ones of the task behind it where that can
@@ -390,8 +458,12 @@ TREK_TILE void bring_tile(Next next) {
   if (!brought.ends) {
     if (elected()) ask_for_tile(brought, shared, kept, next);
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    if constexpr (kHasPairs)
+      if (brought.shares_columns) meet();
     return;
   }
+  const auto wait = [&](uint32_t barrier, uint32_t parity)
+                        TREK_TILE_LAMBDA { return next.await(barrier, parity); };
   RingPlace place = ring_place(0, brought.slots);  // of the lane that is elected, always the same
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
@@ -400,9 +472,9 @@ TREK_TILE void bring_tile(Next next) {
          column += brought.columns) {
       SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, brought.first_k};
       if (elected()) {
-        ask_for_slots(brought, shared, row, column, kNoStop, order, place);
+        ask_for_slots(brought, shared, row, column, kNoStop, order, place, wait);
         if constexpr (kHasPairs)
-          if (brought.paired) free_for_sums(brought, shared, place);
+          if (brought.shares_depth) free_for_sums(brought, shared, place, wait);
       }
       asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
       meet();

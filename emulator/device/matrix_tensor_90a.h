@@ -56,6 +56,25 @@ TREK_TILE void turn_boxes(const Task& task, uint32_t boxes) {
   }
 }
 
+// Whether a node has tiles whose right operand two blocks bring; of a tile that is alone Brought says that it is not.
+TREK_TILE bool may_share_columns(const Task& task) {
+  return kHasPairs && static_cast<Pairing>(task.node().matrix.pairing) == Pairing::columns;
+}
+// Waits for a slot to be full, and says whether it is: the other block, which brings a part of it, may never come.
+TREK_TILE bool await_slot(const Task& task, uint32_t full, uint32_t parity) {
+  if constexpr (kHasPairs)
+    if (may_share_columns(task)) return trek_await_pair(full, parity);
+  barrier_wait(full, parity);
+  return true;
+}
+// Gives a slot back, to all who bring to it; a thread for its warpgroup.
+TREK_TILE void give_back(const Task& task, uint32_t empty, bool is_here) {
+  barrier_arrive(empty);
+  if (!may_share_columns(task) || !is_here) return;
+  if (task.shared<const Brought>(Ring90::kBroughtAt)->shares_columns)
+    arrive_in_other_block(in_other_block(empty));
+}
+
 // All of k for the part that the ring has next. A warpgroup keeps one number during that, `step`, of the
 // steps of all parts so far: in the ring, step n is in slot n mod slots. The last slot of a part is given back
 // with the first of the next.
@@ -71,7 +90,7 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
   TREK_ROLLED
   do {
     const uint32_t shared = memory_of(task);
-    barrier_wait(Ring90::full(shared, step % kSlots), step / kSlots % 2);
+    const bool is_here = await_slot(task, Ring90::full(shared, step % kSlots), step / kSlots % 2);
     const uint32_t left = Ring90::begin(shared) + step % kSlots * Ring90::slot_bytes(kColumns);
     if constexpr (kLeft == Lies::either) {
       const Brought& brought = *task.shared<const Brought>(Ring90::kBroughtAt);
@@ -91,7 +110,7 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
     commit_products();
     wait_for_products<1>();  // those of the step before are done
     if (step != 0 && opaque(task.thread()) % 128 == 0)
-      barrier_arrive(Ring90::empty(shared, (step - 1) % kSlots));
+      give_back(task, Ring90::empty(shared, (step - 1) % kSlots), is_here);
   } while (++step != end);
   take_products(sum);
 }
@@ -140,9 +159,9 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
   constexpr uint32_t kOfSlot = kPieces / slots_for_sums(kColumns);
   static_assert(kOfSlot * kPieceBytes <= Ring90::slot_bytes(kColumns));
   const uint32_t shared = memory_of(task);
-  const uint32_t free = shared + kPairAt + offsetof(Pair, free);
-  const uint32_t sent = shared + kPairAt + offsetof(Pair, sent);
-  const uint32_t phase = task.shared<const Pair>(kPairAt)->exchanges % 2;
+  const uint32_t free = pair_barrier(shared, offsetof(Pair, free));
+  const uint32_t sent = pair_barrier(shared, offsetof(Pair, sent));
+  const Pair& pair = *task.shared<const Pair>(kPairAt);
   const bool is_upper = brought.half != 0;
   const auto place_of = [&](uint32_t steps, uint32_t piece) TREK_TILE_LAMBDA {
     const uint32_t slot = (steps + piece / kOfSlot) % kSlots;
@@ -150,7 +169,7 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
            piece % kOfSlot * kPieceBytes + opaque(task.thread()) * 16;
   };
   if (task.thread() == 0) barrier_expect(sent, kPieces * kPieceBytes);
-  trek_await_pair(free, phase);
+  const bool may_send = trek_await_pair(free, pair.freed % 2);
   const uint32_t to = in_other_block(sent);
 #pragma unroll
   for (uint32_t i = 0; i < kPieces; ++i) {
@@ -162,9 +181,9 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
       piece[j] = is_upper ? lower : upper;
       given[4 * i + j] = is_upper ? upper : lower;
     }
-    send_piece(in_other_block(place_of(brought.steps_of_other, i)), to, piece);
+    if (may_send) send_piece(in_other_block(place_of(brought.steps_of_other, i)), to, piece);
   }
-  trek_await_pair(sent, phase);
+  trek_await_pair(sent, pair.exchanged % 2);
 #pragma unroll
   for (uint32_t i = 0; i < kPieces; ++i) {
     uint32_t piece[4];
@@ -204,18 +223,33 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
     const uint32_t column = parts.first_column + part % parts.across * kColumns;
     if constexpr (kHasPairs && kColumns >= 64)
-      if (task.node().matrix.paired != 0) {
+      if (static_cast<Pairing>(task.node().matrix.pairing) == Pairing::depth) {
         float given[kColumns / 4];
         exchange_sums<kColumns>(task, parts, sum, given);
         give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
         task.sync();
-        if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->exchanges;
+        if (task.thread() == 0) {
+          ++task.shared<Pair>(kPairAt)->freed;
+          ++task.shared<Pair>(kPairAt)->exchanged;
+        }
         break;
       }
+    const bool is_last = row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column;
+    if constexpr (kHasPairs) {
+      // The last slot, too, so that all of the ring is known to be empty.
+      if (may_share_columns(task) && is_last && opaque(task.thread()) % 128 == 0)
+        give_back(task, Ring90::empty(memory_of(task), (step - 1) % Ring90::slots(kColumns)),
+                  task.shared<const Pair>(kPairAt)->left == 0);
+    }
     give_part_90a<kColumns>(task, parts, row, column, sum);
-    if (row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column) break;
+    if (is_last) break;
   }
   task.sync();
+  if constexpr (kHasPairs)
+    if (may_share_columns(task) && task.shared<const Brought>(Ring90::kBroughtAt)->shares_columns) {
+      if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->freed;
+      meet();
+    }
   if (!task.shared<const Brought>(Ring90::kBroughtAt)->goes_on)
     end_ring(task, Ring90::slots(kColumns));
 }

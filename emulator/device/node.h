@@ -290,6 +290,9 @@ enum class Product : uint8_t {
   small,    // by tensor cores, a few outputs of a warp at a time
 };
 
+// How two blocks work together on tiles (plan::Pairing).
+enum class Pairing : uint8_t { none, depth, columns };
+
 // A step of the deliver program of a product that is not ordered, as it is applied to sums in registers:
 // value = opcode(value, second), in f32, rounded to `to`.
 struct TailStep {
@@ -480,7 +483,7 @@ struct Matrix {
   uint8_t product;     // Product
   uint8_t has_maps;    // tensor maps of both operands are at the node's scratch (describe.h)
   uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
-  uint8_t paired;      // with maps: two tiles are a part's halves (plan::MatrixTiles)
+  uint8_t pairing;     // Pairing; with maps alone
   uint8_t unused[2];
   TailStep tail[kMaxTail];
 

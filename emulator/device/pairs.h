@@ -1,23 +1,27 @@
-// Two blocks of a cluster that sum a part of a product together (plan::MatrixTiles::paired): what each has of the other.
-// In code that is made for one program, on a Hopper (emulator/jit).
+// Two blocks of a cluster that work on tiles of a product together (plan::Pairing): what each has of the other. In code
+// that is made for one program, on a Hopper (emulator/jit).
 //
-// Each block multiplies half of the k for all columns of the part, gives half of these, and sends the other its sums of
-// the other half, straight into shared memory. That is written only once its owner has said that it is free, so blocks
-// need not begin together; who waits asks now and then whether the other will ever come (trek_await_pair()).
+// By depth, each block multiplies half of the k for all columns of a part, gives half of these, and sends the other its
+// sums of the other half, straight into shared memory. By columns, each brings half of the columns that both multiply, to
+// both. A block's memory is written only once it has said that it is free, so blocks need not begin together; who waits
+// asks now and then whether the other will ever come. If not, the launch ends, and nothing more goes to the other block.
 #pragma once
 
 #include <cstdint>
 
 #include "emulator/device/block.h"
+#include "emulator/device/tensor_core.h"
 
 namespace trek::device {
 
 // Behind the memory of units, where no unit writes: what the other block arrives at. The frame makes the barriers before
 // the first task, and no block ends before the other has.
 struct Pair {
-  uint64_t free;       // the other block's memory for sums may be written
+  uint64_t free;       // the other block's memory may be written
   uint64_t sent;       // all sums of the other block are here
-  uint32_t exchanges;  // so far; both barriers are in that phase
+  uint32_t freed;      // how often so far: which phases the barriers are in
+  uint32_t exchanged;  // and this one's
+  uint32_t left;       // the other block will not come
   uint32_t unused;
 };
 inline constexpr uint32_t kPairAt = kSharedBytes;
@@ -30,9 +34,9 @@ inline constexpr bool kHasPairs = false;
 
 #ifdef TREK_SM90A
 
-// Waits for a phase of one of these barriers, by the address in shared memory, unless the launch ends before the task: the
-// frame's (emulator/resident/resident.cu).
-extern "C" TREK_ON_DEVICE void trek_await_pair(uint32_t barrier, uint32_t parity);
+// Waits for a phase of a barrier at which the other block arrives, by the address in shared memory, and says whether that
+// has come; not so if the launch ends before the task. By compute warps: the frame's (emulator/resident/resident.cu).
+extern "C" TREK_ON_DEVICE bool trek_await_pair(uint32_t barrier, uint32_t parity);
 
 namespace tensor {
 
@@ -55,6 +59,17 @@ TREK_TILE void send_piece(uint32_t to, uint32_t barrier, const float* from) {
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
       "[%0], {%2, %3, %4, %5}, [%1];" ::"r"(to),
       "r"(barrier), "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3])
+      : "memory");
+}
+
+// copy_box() to the same place of both blocks, and to the barrier of each.
+TREK_TILE void copy_box_to_both(uint32_t to, const TensorMap* map, uint32_t barrier, uint32_t x,
+                                uint32_t y, uint32_t z) {
+  constexpr uint16_t kBoth = 3;
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(kBoth)
       : "memory");
 }
 

@@ -15,17 +15,23 @@ namespace {
 // are in the order of tasks.
 void check_pairs(const Plan& plan, PlanErrors& errors) {
   for (const Node& node : plan.nodes) {
-    if (!is_paired(plan, node)) continue;
-    if (!plan.device.has_pairs || plan.device.processors % 2 != 0 || node.tasks % 2 != 0 ||
-        plan.tilings[node.tiles].first % 2 != 0)
+    if (pairing_of(plan, node) == Pairing::none) continue;
+    const MatrixTiles& tiles = plan.tilings[node.tiles];
+    const bool is_whole = tiles.first == 0 && node.tasks == tiles.count;
+    if (!plan.device.has_pairs || plan.device.processors % 2 != 0 || !is_whole ||
+        (tiles.pairing == Pairing::depth && tiles.across % 2 != 0))
       return errors.add("a node has tiles for pairs of processors, which there are not");
-    for (uint32_t i = node.first_task; i < node.first_task + node.tasks; i += 2) {
-      if (i + 1 >= plan.tasks.size()) return;  // said elsewhere
-      const Task& even = plan.tasks[i];
-      const Task& odd = plan.tasks[i + 1];
-      if (even.first % 2 != 0 || odd.first != even.first + 1 || even.processor % 2 != 0 ||
-          odd.processor != even.processor + 1)
-        errors.add(fmt::format("tasks {} and {} are no pair", i, i + 1));
+    if (node.first_task + node.tasks > plan.tasks.size()) return;  // said elsewhere
+    for (uint32_t i = 0; i < node.tasks; ++i) {
+      const Task& task = plan.tasks[node.first_task + i];
+      const int64_t other = partner_of(tiles, i);
+      if (task.first != i)
+        errors.add(fmt::format("task {} is of another tile", node.first_task + i));
+      if (other == kNone || other < i) continue;
+      const Task& with = plan.tasks[node.first_task + static_cast<uint32_t>(other)];
+      if (task.processor % 2 != 0 || with.processor != task.processor + 1)
+        errors.add(fmt::format("tasks {} and {} are no pair", node.first_task + i,
+                               node.first_task + other));
     }
   }
 }

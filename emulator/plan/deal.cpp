@@ -91,22 +91,34 @@ uint32_t paired_place(uint32_t i, uint32_t across, uint32_t tasks) {
   return row / 2 * 2 * across + i % across * 2 + row % 2;
 }
 
-// Tiles 2i and 2i + 1 to processors 2j and 2j + 1, those of the control processor only where each has a tile.
+// Tiles that are worked on together to processors 2j and 2j + 1, in the order of the first of both, and behind them those
+// that are alone; to the control processor's pair only where each processor has a tile.
 void Dealer::deal_pairs(uint32_t index) {
   const Node& node = plan_.nodes[index];
+  const MatrixTiles& tiles = plan_.tilings[node.tiles];
   const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
-  const uint32_t places = node.tasks >= processors_ ? processors_ : processors_ - 2;
-  const uint32_t first = (node.tasks >= processors_ ? 0 : (next_ + 1) / 2 * 2) % places;
-  for (uint32_t i = 0; i < node.tasks; ++i)
-    tasks[i].processor = ((first + i) % places + 2) % processors_;
+  const bool everywhere = node.tasks >= processors_;
+  const uint32_t places = everywhere ? processors_ : processors_ - 2;
+  uint32_t place = (everywhere ? 0 : (next_ + 1) / 2 * 2) % places;
   // In places as deal() counts them: of processor p it is p - 1.
-  first_[index] = tasks.front().processor - 1;
-  if (node.tasks < processors_) next_ = tasks.back().processor % (processors_ - 1);
+  first_[index] = (place + 1) % processors_;
+  const auto put = [&](int64_t tile) {
+    tasks[static_cast<size_t>(tile)].processor = (place + 2) % processors_;
+    place = (place + 1) % places;
+  };
+  for (const bool alone : {false, true})
+    for (int64_t i = 0; i < node.tasks; ++i) {
+      const int64_t other = partner_of(tiles, i);
+      if (alone != (other == kNone) || other < i) continue;
+      put(i);
+      if (other != kNone) put(other);
+    }
+  if (!everywhere) next_ = (place + 1) % (processors_ - 1);
 }
 
 void Dealer::deal(uint32_t index) {
   const Node& node = plan_.nodes[index];
-  if (is_paired(plan_, node)) return deal_pairs(index);
+  if (pairing_of(plan_, node) != Pairing::none) return deal_pairs(index);
   const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
   if (node.unit == Unit::control) {
     for (Task& task : tasks) task.processor = plan_.control();

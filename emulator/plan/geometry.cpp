@@ -249,13 +249,23 @@ MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64
   return tile;
 }
 
-bool is_paired(const Plan& plan, const Node& node) {
-  return node.tiling == Tiling::matrix && node.tiles != kNone && plan.tilings[node.tiles].paired;
+Pairing pairing_of(const Plan& plan, const Node& node) {
+  if (node.tiling != Tiling::matrix || node.tiles == kNone) return Pairing::none;
+  return plan.tilings[node.tiles].pairing;
+}
+
+int64_t partner_of(const MatrixTiles& tiles, int64_t index) {
+  if (tiles.pairing == Pairing::depth) return index ^ 1;
+  if (tiles.pairing == Pairing::none) return kNone;
+  const int64_t row = index % (tiles.down * tiles.across) / tiles.across;
+  if (row % 2 != 0) return index - tiles.across;
+  return row + 1 < tiles.down ? index + tiles.across : kNone;
 }
 
 Columns columns_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {
-  const MatrixTile tile = matrix_tile(shape, tiles, tiles.paired ? index & ~int64_t{1} : index);
-  if (!tiles.paired) return {tile.column, tile.columns};
+  const bool halves = tiles.pairing == Pairing::depth;
+  const MatrixTile tile = matrix_tile(shape, tiles, halves ? index & ~int64_t{1} : index);
+  if (!halves) return {tile.column, tile.columns};
   return {tile.column, std::min(2 * tiles.columns, shape.n - tile.column)};
 }
 

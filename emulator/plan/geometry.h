@@ -124,12 +124,14 @@ struct MatrixTile {
   int64_t columns = 0;
 };
 MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index);
-// The columns of the right operand that a tile reads: its own, or those of a pair.
+Pairing pairing_of(const Plan& plan, const Node& node);
+// The tile that works together with another, which is the first of both where its number is less; kNone: it is alone.
+int64_t partner_of(const MatrixTiles& tiles, int64_t index);
+// The columns of the right operand that a tile reads: its own, or those of a part that is shared.
 struct Columns {
   int64_t first = 0;
   int64_t count = 0;
 };
-bool is_paired(const Plan& plan, const Node& node);
 Columns columns_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index);
 
 // The row-major index in a tensor of shape `from` that element `index` of `to` reads under broadcasting.

@@ -30,6 +30,11 @@ const Device* find_device(std::string_view name) {
   return nullptr;
 }
 
+std::string_view name(Pairing pairing) {
+  constexpr std::array<std::string_view, 3> kNames{"", "depth", "columns"};
+  return kNames[static_cast<size_t>(pairing)];
+}
+
 std::string_view name(Unit unit) {
   constexpr std::array<std::string_view, 8> kNames{"matrix", "vector", "reduce",    "move",
                                                    "order",  "random", "optimizer", "control"};

@@ -50,8 +50,8 @@ struct Device {
   bool packs_panels = false;    // a task of a product packs panels for itself, so tiles are large
   bool copies_tensors = false;  // has a copy engine for tensors, and products of 64 rows beside it
   bool interprets = false;      // looks up the steps of programs as it executes them
-  // Processors 2i and 2i + 1 reach each other's memory, and may work on two tiles of a product together
-  // (MatrixTiles::paired). Then there are an even number of them.
+  // Processors 2i and 2i + 1 reach each other's memory, and may work on two tiles of a product together (Pairing). Then there
+  // are an even number of them.
   bool has_pairs = false;
 };
 
@@ -168,15 +168,24 @@ struct Rows {
   int64_t count = 0;
 };
 
+// How processors 2j and 2j + 1 work together on two tiles of a product. Each has all that it reads of the other's operands
+// among its own, and could do without the other.
+enum class Pairing : uint8_t {
+  none,
+  depth,  // tiles 2i and 2i + 1 of a row are halves of one part: each processor sums half of the k for both, and they
+          // exchange what they have of each other's
+  columns,  // of tiles above each other, in rows 2i and 2i + 1: each brings half of the columns that both multiply. The last
+            // of an odd number of rows is alone
+};
+std::string_view name(Pairing pairing);  // of `none` it is empty
+
 // The tiles of a matrix product.
 struct MatrixTiles {
   int64_t rows = 0;
   int64_t columns = 0;
   int64_t part_columns = 0;  // of a product that is not ordered: see product.h
   int64_t split = 1;         // nodes that its k is divided between
-  // Tiles 2i and 2i + 1, of one row, are halves of one part. Their processors, 2j and 2j + 1, sum half of the k for both,
-  // and exchange what they have of each other's. Each has all that both read, and could do without the other.
-  bool paired = false;
+  Pairing pairing = Pairing::none;
   // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;

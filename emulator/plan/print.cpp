@@ -84,7 +84,8 @@ std::string node_text(const Plan& plan, const Node& node) {
     text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);
   if (node.rows.count != 0)
     text += fmt::format(" rows [{}, {})", node.rows.first, node.rows.first + node.rows.count);
-  if (is_paired(plan, node)) text += " [tiles: in pairs]";
+  if (const Pairing pairing = pairing_of(plan, node); pairing != Pairing::none)
+    text += fmt::format(" [tiles: in pairs by {}]", name(pairing));
   if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
   return text;
 }

@@ -304,9 +304,20 @@ struct Width {
   int64_t columns;
   double by_line;
   double by_k;
+  // Of a pair that brings columns together: what a step of operands with neighbouring k takes of the time that it takes
+  // alone, and cycles that a tile begins later. 0: there are none.
+  double together = 0;
+  double later = 0;
 };
-constexpr std::array<Width, 5> kWidths = {
-    Width{256, 1060, 1110}, {192, 820, 1000}, {128, 600, 920}, {64, 400, 700}, {32, 400, 700}};
+constexpr std::array<Width, 5> kWidths = {Width{256, 1060, 1110, 0.97, 500},
+                                          {192, 820, 1000, 0.93, 500},
+                                          {128, 600, 920, 0.91, 2000},
+                                          {64, 400, 700},
+                                          {32, 400, 700}};
+const Width& width_of(const MatrixTiles& tiles) {
+  return *std::find_if(kWidths.begin(), kWidths.end(),
+                       [&](const Width& each) { return each.columns == tiles.part_columns; });
+}
 constexpr double kTurnLine = 2;  // cycles, of f32
 // What it takes to copy a step, and each line of an operand for it; that is more where lines of memory do not begin at
 // multiples of 128 bytes, because a copy's rows are then on two of the cache's lines (1032x744x11440 in parts of 64
@@ -319,7 +330,7 @@ constexpr double kResults = 6;        // of a column of a part
 constexpr double kTask = 3500;        // cycles
 constexpr double kMemory = 2400;      // bytes from device memory a cycle, all processors together
 constexpr double kExchange = 1500;    // of sums between two processors
-constexpr int64_t kLeastPaired = 64;  // columns of their part
+constexpr int64_t kLeastPaired = 64;  // columns of a part whose k two processors share
 constexpr int64_t kLeastPairedSteps = 4;  // of k
 
 // Places of k of a step.
@@ -327,16 +338,25 @@ int64_t step_depth(const ProductWork& work) { return kStepBytes / isa::byte_size
 
 // Pairs of tiles of which each is half of a part: a processor then has half of the steps, and of each step half of what it
 // would bring for two parts.
-void add_paired(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work,
-                int64_t most) {
+void add_pairs_of_depth(std::vector<MatrixTiles>& found, const Device& device,
+                        const ProductWork& work, int64_t most) {
   if (!device.has_pairs || parts_of(work.shape.k, step_depth(work)) < kLeastPairedSteps) return;
   for (const Width& width : kWidths) {
     if (width.columns < kLeastPaired) continue;
     MatrixTiles tiles = tiles_of(work.shape, kPartRows, width.columns / 2);
     tiles.part_columns = width.columns;
-    tiles.paired = true;
-    if (tiles.across % 2 == 0 && tiles.count <= most) found.push_back(tiles);
+    tiles.pairing = Pairing::depth;
+    if (tiles.across % 2 == 0 && tiles.count <= most) add_splits(found, tiles, device, work);
   }
+}
+
+// Adds the same tiles in pairs that bring columns together, where there are two above each other.
+void add_pairs_of_columns(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
+                          const ProductWork& work) {
+  if (!device.has_pairs || tiles.down < 2 || width_of(tiles).together == 0) return;
+  if (work.shape.n < tiles.part_columns) return;
+  tiles.pairing = Pairing::columns;
+  add_splits(found, tiles, device, work);
 }
 
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
@@ -354,10 +374,12 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
         MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width.columns);
         tiles.part_columns = width.columns;
         const bool leaves_half_idle = 2 * tiles.count < std::min(parts, work.share);
-        if (!leaves_half_idle && tiles.count <= most) add_splits(found, tiles, device, work);
+        if (leaves_half_idle || tiles.count > most) continue;
+        add_splits(found, tiles, device, work);
+        add_pairs_of_columns(found, tiles, device, work);
       }
   }
-  add_paired(found, device, work, most);
+  add_pairs_of_depth(found, device, work, most);
   // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
   for (int64_t size = 2 * kPartRows; found.empty(); size *= 2) {
     MatrixTiles tiles = tiles_of(shape, size, size);
@@ -372,21 +394,19 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
   const int64_t parts = std::clamp<int64_t>(work.share / tiles.count, 1, tiles.split);
   const int64_t columns = std::min(tiles.across, work.share);
   const int64_t rows = std::min(tiles.down, parts_of(work.share, tiles.across));
-  // Both halves of a pair bring the lines of its part, at k of their own.
-  const int64_t of_rows = tiles.paired ? 2 * rows : rows;
+  // Both halves of a part bring all of its lines, at k of their own.
+  const int64_t of_rows = tiles.pairing == Pairing::depth ? 2 * rows : rows;
   return static_cast<double>(parts * (columns * tiles.part_columns + of_rows * kPartRows));
 }
 
 double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
-  const auto* width = std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& each) {
-    return each.columns == tiles.part_columns;
-  });
+  const Width& width = width_of(tiles);
   const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
   const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
   const bool is_f32 = work.element == isa::DType::f32;
   const double product =
-      width->by_line + (is_f32 ? turned * kTurnLine : by_k * (width->by_k - width->by_line));
+      width.by_line + (is_f32 ? turned * kTurnLine : by_k * (width.by_k - width.by_line));
   // Lines of memory, which may have been padded.
   const int64_t a_line = work.shape.ta ? work.shape.m : work.shape.whole_k;
   const int64_t b_line = work.shape.tb ? work.shape.whole_k : work.shape.n;
@@ -395,19 +415,23 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
     return bytes % kStepBytes == 0 ? kCopyLine : kCopyAcross;
   };
   const int64_t rows = work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m);
+  // What the other of a pair brings comes in whole lines.
+  const bool together = tiles.pairing == Pairing::columns;
+  const double b_copy = together ? (copy_of(b_line) + kCopyLine) / 2 : copy_of(b_line);
   const double copies = kCopyStep + static_cast<double>(rows) * copy_of(a_line) +
-                        static_cast<double>(tiles.part_columns) * copy_of(b_line);
-  const double step = std::max(product, copies);
+                        static_cast<double>(tiles.part_columns) * b_copy;
+  const double step = std::max(together && by_k == 0 ? product * width.together : product, copies);
   const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
-  const auto steps = static_cast<double>(tiles.paired ? parts_of(all_steps, 2) : all_steps);
+  const bool halves = tiles.pairing == Pairing::depth;
+  const auto steps = static_cast<double>(halves ? parts_of(all_steps, 2) : all_steps);
   const auto parts =
       static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
                           parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
   const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
   const int64_t given = std::min(tiles.part_columns, tiles.columns);
   const double part = steps * (std::max(step, memory) + memory / 8) +
-                      kResults * static_cast<double>(given) + (tiles.paired ? kExchange : 0);
-  return parts * part + kTask;
+                      kResults * static_cast<double>(given) + (halves ? kExchange : 0);
+  return parts * part + kTask + (together ? width.later : 0);
 }
 
 // ---- by tensor cores, without a copy engine --------------------------------------------------------

@@ -15,10 +15,17 @@ constexpr double kFull = 0.9;
 // Tiles for which the product as a whole would take longer than this, compared with the best, are not looked at.
 constexpr double kMostOfBest = 2;
 
+// Tiles of a node of some of the rows are not shared by processors: which rows are neighbours would not be its tiles' affair
+// alone.
+Device without_pairs(Device device) {
+  device.has_pairs = false;
+  return device;
+}
+
 class Divider {
  public:
   Divider(const Device& device, const ProductWork& work, const MatrixTiles& chosen)
-      : device_(device),
+      : device_(without_pairs(device)),
         work_(work),
         most_split_(work.most_split),
         whole_(estimate(device, work, chosen)) {
@@ -32,7 +39,7 @@ class Divider {
   ProductWork part(int64_t rows) const;
   ProductWork rest(int64_t first) const;
 
-  const Device& device_;
+  Device device_;
   ProductWork work_;
   int64_t most_split_;  // of the k of the rest
   double whole_;        // cycles

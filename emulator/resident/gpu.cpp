@@ -241,8 +241,9 @@ isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(const plan::Plan& p
     return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + status.error().text());
   auto made = compiler_->compile(plan, image, context_, phases, how);
   if (!made) return made.take_problems();
-  const bool in_pairs = std::ranges::any_of(
-      plan.nodes, [&](const plan::Node& node) { return plan::is_paired(plan, node); });
+  const bool in_pairs = std::ranges::any_of(plan.nodes, [&](const plan::Node& node) {
+    return plan::pairing_of(plan, node) != plan::Pairing::none;
+  });
   return std::shared_ptr<const MachineCode>(
       std::make_shared<CompiledKernel>(made.take(), in_pairs));
 }

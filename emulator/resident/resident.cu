@@ -584,6 +584,24 @@ TREK_RESIDENT void compute() {
   }
 }
 
+#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
+// Waits for a phase of a barrier at which another block arrives that executes the other task of a pair, task `n` here and of
+// the same moment there: if the launch ends before that, it will not come, and what this block's task gives does not
+// matter. Says whether it came.
+TREK_RESIDENT bool await_pair(Shared& shared, uint32_t n, uint32_t barrier, uint32_t parity) {
+  constexpr uint32_t kSoon = 16;
+  for (uint32_t spins = 1; !barrier_passed(barrier, parity); ++spins) {
+    if (load_volatile(&shared.pair.left) != 0) return false;
+    if (spins % kSoon != 0) continue;
+    if (!must_leave(shared.launch, shared.slot[n % kSlots].due.moment)) continue;
+    store_volatile(&shared.left, 1);  // nor will it come to what is behind this task
+    store_volatile(&shared.pair.left, 1);
+    return false;
+  }
+  return true;
+}
+#endif
+
 #ifdef TREK_SM90A
 // The task behind number `n`, which is Kind::copied and not skipped, where that is one of the kind, too, and ready. By one
 // lane.
@@ -604,6 +622,15 @@ class NextCopied {
   }
   // Its first operands will have been asked for.
   TREK_RESIDENT void goes_on() const { shared_.follows = n_ + 1; }
+  // Waits for a slot of the ring to be empty.
+  TREK_RESIDENT bool await(uint32_t barrier, uint32_t parity) const {
+#ifdef TREK_SPECIALISED
+    return await_pair(shared_, n_, barrier, parity);
+#else
+    device::tensor::barrier_wait(barrier, parity);
+    return true;
+#endif
+  }
 
  private:
   Shared& shared_;
@@ -650,7 +677,7 @@ TREK_RESIDENT void make_pair(Shared& shared) {
   if constexpr (!device::kHasPairs) return;
   barrier_init(&shared.pair.free, 1);
   barrier_init(&shared.pair.sent, 1);
-  shared.pair.exchanges = 0;
+  shared.pair.freed = shared.pair.exchanged = shared.pair.left = 0;
 #ifdef TREK_SM90A
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
@@ -695,16 +722,11 @@ extern "C" __attribute__((device, always_inline)) void trek_meet() {
   trek::device::meet(1, trek::device::block_threads());
 }
 #ifdef TREK_SM90A
-// What is waited for is a block that executes the other task of a pair, which is of the same moment: if the launch ends
-// before that, it will not come, and what this block's task gives does not matter.
-extern "C" __attribute__((device, always_inline)) void trek_await_pair(uint32_t barrier,
+extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t barrier,
                                                                        uint32_t parity) {
   using namespace trek::resident;
-  Shared& shared = pipeline();
-  for (uint32_t spins = 1; !barrier_passed(barrier, parity); ++spins)
-    if (spins % kPatience == 0 &&
-        must_leave(shared.launch, shared.slot[Place().number() % kSlots].due.moment))
-      return;
+  if (barrier_passed(barrier, parity)) return true;
+  return await_pair(pipeline(), Place().number(), barrier, parity);
 }
 #endif
 #endif

@@ -176,7 +176,7 @@ Json tuned_product_json(const Module& module, const Tuning& tuning, const TunedP
                      {"columns", each.tiles.columns},
                      {"part_columns", each.tiles.part_columns},
                      {"split", each.tiles.split},
-                     {"paired", each.tiles.paired},
+                     {"pairs", plan::name(each.tiles.pairing)},
                      {"tasks", each.tiles.count},
                      {"estimate", each.cycles},
                      {"seconds", estimate_json(each.seconds)}});

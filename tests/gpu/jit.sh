@@ -50,6 +50,9 @@ for part in $(grep -v '^ok$' "$out/products_fast"); do
   tail -n 3 "$out/products_fast-$part.log"
 done
 
+echo "== tiles that two blocks work on together: the bits of ref, and traps"
+TREK_BIN=$p/bin quick 140 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
+
 echo "== programs: the digests of the resident emulator; load and run, first and again"
 for program in chain_within mlp_forward mlp_step lstm gpt2_token; do
   numerics=strict

@@ -1,37 +1,60 @@
-"""Fast products in tiles that two blocks share (plan::MatrixTiles::paired): a program, and a file of tiles that has it done
+"""Fast products in tiles that two blocks work on together (plan::Pairing): a program, and a file of tiles that has it done
 so on a device, in parts of every width.
 
 All sums are of integers that f32 holds, so that any order gives the same bits. Each product has the one before in front of
-it, so that its share is the whole device: tiles are remembered by that.
+it, so that its share is the whole device: tiles are remembered by that. On devices of many processors, where a small product
+goes another way, K is as many times as large as makes it none.
 
-    python3 tests/gpu/pairs.py DEVICE CODE PROCESSORS FOLDER  # pairs.trek and tiles.json
+trap.trek traps in a task that one block of a pair has before the product, for which the other does not wait.
+
+    python3 tests/gpu/pairs.py DEVICE CODE PROCESSORS FOLDER  # pairs.trek, trap.trek and tiles.json
 """
 
 import json
 import sys
 
-CASES = [  # type, rows, columns, K, transposes, columns of a part, result, what follows; matrices of a batch
-    ("bf16", 70, 184, 328, "", 64, "f32", ""),
-    ("f16", 200, 232, 448, "tb", 128, "f32", "bias"),
-    ("bf16", 136, 360, 512, "ta", 192, "bf16", ""),
-    ("bf16", 130, 480, 584, "ta tb", 256, "f32", "root"),
-    ("bf16", 128, 512, 640, "tb", 256, "bf16", "relu"),
-    ("f32", 100, 232, 164, "", 128, "f32", ""),
-    ("f32", 72, 128, 256, "ta tb", 64, "f32", "root"),
-    ("bf16", 40, 64, 256, "tb", 64, "f32", "", 3),
-]
+CASES = [  # pairs; type, rows, columns, K, transposes, columns of a part, result, what follows; parts of a tile; a batch
+    ("depth", "bf16", 70, 184, 328, "", 64, "f32", "", 1),
+    ("depth", "f16", 200, 232, 448, "tb", 128, "f32", "bias", 1),
+    ("depth", "bf16", 136, 360, 512, "ta", 192, "bf16", "", 1),
+    ("depth", "bf16", 130, 480, 584, "ta tb", 256, "f32", "root", 1),
+    ("depth", "bf16", 128, 512, 640, "tb", 256, "bf16", "relu", 1),
+    ("depth", "f32", 100, 232, 164, "", 128, "f32", "", 1),
+    ("depth", "f32", 72, 128, 256, "ta tb", 64, "f32", "root", 1),
+    ("depth", "bf16", 40, 64, 256, "tb", 64, "f32", "", 1, 3),
+    ("columns", "bf16", 256, 200, 328, "tb", 128, "f32", "", 1),
+    ("columns", "f16", 300, 256, 448, "", 256, "bf16", "bias", 1),
+    ("columns", "bf16", 640, 328, 136, "ta", 192, "f32", "", 2),
+    ("columns", "bf16", 1000, 512, 72, "ta tb", 256, "bf16", "relu", 2),
+    ("columns", "f32", 200, 232, 164, "", 128, "f32", "root", 1),
+    ("columns", "f32", 256, 136, 96, "ta tb", 128, "f32", "", 1),
+    ("columns", "bf16", 250, 128, 264, "tb", 128, "f32", "", 1, 3),
+]  # yapf: disable
 
 device, code, processors, folder = sys.argv[1:]
+SMALL = 2**27 if int(processors) > 16 else 0  # multiplications of a product that may go another way
 declared = [".trek 1.0"]
 body = []
 tiles = []
-for i, (element, rows, columns, depth, form, part, result, end, *batch) in enumerate(CASES):
+
+
+def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1, batches=1):
+    tiles.append({
+        "device": device, "code": code, "processors": int(processors), "numerics": "fast", "operands": element,
+        "result": result, "m": rows, "n": columns, "k": depth, "batches": batches, "ta": ta, "tb": tb,
+        "share": int(processors), "rows": 128 * parts, "columns": part // 2 if pairs == "depth" else part,
+        "part_columns": part, "split": 1, "pairs": pairs, "seconds": 1e-6,
+    })  # yapf: disable
+
+
+for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *batch) in enumerate(CASES):
+    depth *= 1 if element == "f32" else 1 + SMALL // (rows * columns * depth * (batch or [1])[0])
     ta, tb = "ta" in form, "tb" in form
     left = f"{depth},{rows}" if ta else f"{rows},{depth}"
     right = f"{columns},{depth}" if tb else f"{depth},{columns}"
+    out = f"{rows},{columns}"
     if batch:
-        left, right = f"{batch[0]},{left}", f"{batch[0]},{right}"
-    out = f"{rows},{columns}" if not batch else f"{batch[0]},{rows},{columns}"
+        left, right, out = f"{batch[0]},{left}", f"{batch[0]},{right}", f"{batch[0]},{out}"
     declared += [
         f".state @a{i} f32[{left}] = uniform(0, 1, key={i + 1})",
         f".state @b{i} f32[{right}] = uniform(0, 1, key={i + 101})",
@@ -58,31 +81,46 @@ for i, (element, rows, columns, depth, form, part, result, end, *batch) in enume
         f"  %z{i} = mul %m{i}, 0",
         f"  %limit{i + 1} = add %z{i}, 0.3",
     ]
-    tiles.append({
-        "device": device, "code": code, "processors": int(processors), "numerics": "fast", "operands": element,
-        "result": result, "m": rows, "n": columns, "k": depth, "batches": batch[0] if batch else 1, "ta": ta, "tb": tb,
-        "share": int(processors), "rows": 128, "columns": part // 2, "part_columns": part, "split": 1, "paired": True,
-        "seconds": 1e-6,
-    })  # yapf: disable
+    remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts, *batch)
 
-# A product that its loop does again and again: both blocks come to each other in every trip.
-declared += [".state @d f32[256,256] = uniform(0, 1, key=301)", ".output @loop bf16[256,256]"]
-body += [
-    "  %first = lt @d, 0.3",
-    "  %step = cast %first, to=bf16",
-    "  @loop = copy %step",
-    "  loop $i = 0 until 6 {",
-    "    %next = matmul @loop, %step",
-    "    %odd = gt %next, 23",
-    "    @loop = cast %odd, to=bf16",
-    "  }",
+# Products that a loop does again and again: both blocks come to each other in every trip.
+for pairs, size, part in [("depth", 256, 128), ("columns", 512, 192)]:
+    at = f"{pairs}_loop"
+    size *= 4 if size**3 <= SMALL else 1
+    declared += [f".state @d_{at} f32[{size},{size}] = uniform(0, 1, key=301)", f".output @{at} bf16[{size},{size}]"]
+    body += [
+        f"  %first_{at} = lt @d_{at}, 0.3",
+        f"  %step_{at} = cast %first_{at}, to=bf16",
+        f"  @{at} = copy %step_{at}",
+        f"  loop $i = 0 until 6 {{",
+        f"    %next_{at} = matmul @{at}, %step_{at}",
+        f"    %odd_{at} = gt %next_{at}, {size * 23 // 256}",
+        f"    @{at} = cast %odd_{at}, to=bf16",
+        "  }",
+    ]
+    remember(pairs, "bf16", size, size, size, False, False, part, "bf16")
+
+# Single tasks in front of the product, on processors 1 to 4; those of one pair divide by 0 in the trips that are asked for.
+side = 1024 if SMALL else 256
+trap = [
+    ".trek 1.0",
+    ".param $even i64 = -1",
+    ".param $odd i64 = -1",
+    f".state @d f32[{side},{side}] = uniform(0, 1, key=1)",
+    f".state @e bf16[{side},{side}]",
+    f".output @c bf16[{side},{side}]",
 ]
-tiles.append({
-    "device": device, "code": code, "processors": int(processors), "numerics": "fast", "operands": "bf16",
-    "result": "bf16", "m": 256, "n": 256, "k": 256, "batches": 1, "ta": False, "tb": False,
-    "share": int(processors), "rows": 128, "columns": 64, "part_columns": 128, "split": 1, "paired": True,
-    "seconds": 1e-6,
-})  # yapf: disable
+for t in range(4):
+    trap += [f".state @n{t} i64[4] = 12", f".output @q{t} i64[4]"]
+trap += [".func main() {", "  %ones = lt @d, 0.3", "  @e = cast %ones, to=bf16"]
+for pairs in ["depth", "columns"]:
+    trap += ["  loop $i = 0 until 3 {", "    $x = sub $i, $even", "    $y = sub $i, $odd"]
+    trap += [f"    @q{t} = div @n{t}, {['1', '$x', '$y', '1'][t]}" for t in range(4)]
+    trap += ["    @c = matmul @e, @e" + (", tb" if pairs == "columns" else ""), "  }"]
+    remember(pairs, "bf16", side, side, side, False, pairs == "columns", 128, "bf16")
+trap += ["}"]
+with open(f"{folder}/trap.trek", "w") as file:
+    print("\n".join(trap), file=file)
 
 with open(f"{folder}/pairs.trek", "w") as file:
     print("\n".join(declared + [".func main() {"] + body + ["}"]), file=file)

@@ -15,4 +15,13 @@ export TREK_TUNED=$folder/tiles.json
 diff "$folder/ref" "$folder/jit" || { echo "the JIT differs from ref"; exit 1; }
 # They were the tiles of the file.
 "$run" "$folder/pairs.trek" --engine jit --numerics fast --profile --quiet 2>&1 | grep -E 'tiles: tuned, ([0-9]+) of \1 products' || { echo "not all products have tiles that are shared"; exit 1; }
+# A trap of one block of a pair, when the other has begun the product behind it.
+for trap in even=0 even=2 odd=0 odd=1 even=-1; do
+  for engine in ref jit; do
+    code=0
+    timeout 100 "$run" "$folder/trap.trek" --engine $engine --numerics fast --quiet --set "$trap" >"$folder/trap-$engine" 2>&1 || code=$?
+    echo "exit $code" >>"$folder/trap-$engine"
+  done
+  diff "$folder/trap-ref" "$folder/trap-jit" || { echo "with a trap ($trap) the JIT differs from ref"; exit 1; }
+done
 echo "the JIT leaves the bits of ref in $(grep -c '^@' "$folder/ref") tensors"

@@ -22,8 +22,6 @@ void map_address(Warp& warp, const Instruction& i, uint32_t lanes) {
   const uint32_t* a = warp.words(i.operands[1]);
   const uint32_t* rank = warp.words(i.operands[2]);
   for_lanes(lanes, [&](uint32_t lane) {
-    if (rank[lane] >= warp.block().grid().shape().cluster)
-      warp.fail("no block of the cluster has that rank", static_cast<int>(lane));
     if (a[lane] >> kRankBit != 0)
       warp.fail("an address that is mapped twice", static_cast<int>(lane));
     d[lane] = a[lane] | rank[lane] << kRankBit;
@@ -32,11 +30,7 @@ void map_address(Warp& warp, const Instruction& i, uint32_t lanes) {
 
 // The block of a mapped address, by a warp of it.
 Warp& owner_of(Warp& warp, uint64_t address, uint32_t lane) {
-  const uint32_t first = warp.block().number() - rank_of(warp);
-  Block* block = warp.block().grid().find_block(first + static_cast<uint32_t>(address >> kRankBit));
-  if (block == nullptr)
-    warp.fail("shared memory of a block that has ended", static_cast<int>(lane));
-  return *block->warps().front();
+  return warp_of_cluster(warp, static_cast<uint32_t>(address >> kRankBit), lane);
 }
 uint32_t within(uint64_t address) {
   return static_cast<uint32_t>(address & ((uint64_t{1} << kRankBit) - 1));
@@ -81,6 +75,15 @@ void meet(Warp& warp, const Instruction& /*i*/, uint32_t lanes) {
 }
 
 }  // namespace
+
+Warp& warp_of_cluster(Warp& warp, uint32_t rank, uint32_t lane) {
+  if (rank >= warp.block().grid().shape().cluster)
+    warp.fail("no block of the cluster has that rank", static_cast<int>(lane));
+  Block* block = warp.block().grid().find_block(warp.block().number() - rank_of(warp) + rank);
+  if (block == nullptr)
+    warp.fail("shared memory of a block that has ended", static_cast<int>(lane));
+  return *block->warps().front();
+}
 
 void add_clusters(Handlers& h) {
   h["%cluster_ctarank"] = cluster_rank;

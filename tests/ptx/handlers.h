@@ -125,5 +125,7 @@ void complete_bytes(Warp& warp, uint32_t barrier, uint32_t bytes);
 // The same for bytes of another block, which may come before anybody expects them; and an arrival of one of its lanes.
 void complete_bytes_from_outside(Warp& warp, uint32_t barrier, uint32_t bytes);
 void arrive_from_outside(Warp& warp, uint32_t barrier);
+// A warp of the block that has a rank in this one's cluster; fails where there is none, or it has ended.
+Warp& warp_of_cluster(Warp& warp, uint32_t rank, uint32_t lane);
 
 }  // namespace trek::ptx

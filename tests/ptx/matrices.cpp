@@ -224,7 +224,9 @@ void copy_box(Warp& warp, const TensorMap& map, uint32_t to, const int32_t (&fro
   }
 }
 
-// cp.async.bulk.tensor.3d [to], [map, {x, y, z}], [barrier]
+// cp.async.bulk.tensor.3d [to], [map, {x, y, z}], [barrier]; and, to the blocks of the cluster that the last operand says,
+// each at its own time.
+template <bool kToCluster>
 void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
   const Addresses to = addresses(warp, i, 0);
   const Addresses maps = addresses(warp, i, 1);
@@ -246,6 +248,18 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
     const int32_t y = coordinate(1);
     const int32_t z = coordinate(2);
     const uint32_t bytes = map.box[0] * map.box[1] * map.box[2] * map.element_bytes;
+    if constexpr (kToCluster) {
+      const uint32_t blocks = warp.words(i.operands[6])[lane] & 0xFFFF;
+      for (uint32_t rank = 0; rank < 16; ++rank) {
+        if ((blocks >> rank & 1) == 0) continue;
+        Warp& there = warp_of_cluster(warp, rank, lane);
+        there.block().add_engine_copy([&there, map, place, barrier, bytes, x, y, z] {
+          copy_box(there, map, place, {x, y, z});
+          complete_bytes_from_outside(there, barrier, bytes);
+        });
+      }
+      return;
+    }
     if (warp.races() != nullptr)
       warp.judge(warp.races()->begin_box(warp.thread(lane), warp.touched(place, bytes), barrier),
                  lane);
@@ -273,7 +287,10 @@ void add_matrices(Handlers& h) {
   h["wgmma.fence.sync.aligned"] = meet_group;
   h["wgmma.commit_group.sync.aligned"] = nothing;
   h["wgmma.wait_group.sync.aligned"] = wait_for_groups;
-  h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"] = begin_box;
+  h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"] =
+      begin_box<false>;
+  h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::"
+    "cluster"] = begin_box<true>;
 }
 
 }  // namespace trek::ptx

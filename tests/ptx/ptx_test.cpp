@@ -28,8 +28,9 @@ class Bench {
     words_ = memory_.allocate(kWords * 4);
   }
 
-  void run(uint32_t threads = 32, uint64_t seed = 1, uint32_t blocks = 1) {
+  void run(uint32_t threads = 32, uint64_t seed = 1, uint32_t blocks = 1, uint32_t cluster = 1) {
     LaunchShape shape;
+    shape.cluster = cluster;
     shape.grid = {blocks, 1, 1};
     shape.block = {threads, 1, 1};
     shape.dynamic_shared_bytes = 1024;
@@ -40,9 +41,9 @@ class Bench {
     Grid(*module_, *module_->find("k"), shape, parameters, memory_).run();
   }
   // What a run says is wrong; empty where nothing is.
-  std::string error(uint32_t threads = 32) {
+  std::string error(uint32_t threads = 32, uint32_t blocks = 1, uint32_t cluster = 1) {
     try {
-      run(threads);
+      run(threads, 1, blocks, cluster);
     } catch (const KernelError& error) {
       return error.what();
     }
@@ -95,6 +96,39 @@ TEST_CASE("arithmetic of f32 rounds once, and has one NaN") {
   CHECK(bench.word(2) == 0x80000000);
   CHECK(bench.word(3) == 0x3F807F80);
   CHECK(bench.word(4) == 0x7FFFFFFF);
+}
+
+TEST_CASE("blocks of a cluster send to each other's shared memory") {
+  const std::string memory = ".extern .shared .align 128 .b8 m[];\n";
+  const std::string meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+  const std::string begin =
+      "mov.u32 %r2, m; mbarrier.init.shared.b64 [%r2], 1;" + meet +
+      "mov.u32 %r3, %cluster_ctarank; xor.b32 %r4, %r3, 1; add.s32 %r6, %r2, 16;"
+      "mapa.shared::cluster.u32 %r5, %r2, %r4; mapa.shared::cluster.u32 %r7, %r6, %r4;";
+  const std::string send =
+      "add.s32 %r8, %r3, 10; mov.b32 %f1, %r8;"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
+      "[%r7], {%f1, %f1, %f1, %f1}, [%r5];";
+  Bench bench(begin + send +
+                  "mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 16;"
+                  "AGAIN: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra AGAIN;"
+                  "ld.shared.u32 %r9, [%r6+12]; mov.u32 %r10, %ctaid.x; mul.wide.u32 %rd3, %r10, 4;"
+                  "add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r9;" +
+                  meet,
+              memory);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    bench.run(1, seed, 4, 2);
+    for (uint32_t block = 0; block < 4; ++block) CHECK(bench.word(block) == 11 - block % 2);
+  }
+  // A block that does not stay for the other.
+  Bench leaves(begin +
+                   "setp.eq.s32 %p1, %r3, 1; @%p1 bra OUT; mov.u32 %r11, 0;"
+                   "MORE: add.s32 %r11, %r11, 1; setp.ne.s32 %p2, %r11, 20000; @%p2 bra MORE;" +
+                   send + "OUT:",
+               memory);
+  CHECK_THAT(leaves.error(1, 2, 2), Catch::Contains("shared memory of a block that has ended"));
+  Bench alone(begin + send, memory);
+  CHECK_THAT(alone.error(1, 1, 1), Catch::Contains("no block of the cluster has that rank"));
 }
 
 TEST_CASE("lanes that part meet again") {

@@ -60,7 +60,7 @@ TEST_CASE("tiles that two processors share stand on neighbours, of which the fir
     INFO(rows << " x " << columns << " x " << depth);
     REQUIRE(plan.nodes.size() == 1);
     const Node& node = plan.nodes[0];
-    REQUIRE(is_paired(plan, node));
+    REQUIRE(pairing_of(plan, node) == Pairing::depth);
     CHECK(errors_of(plan).empty());
     std::set<uint32_t> used;
     for (uint32_t i = node.first_task; i < node.first_task + node.tasks; i += 2) {
@@ -70,8 +70,34 @@ TEST_CASE("tiles that two processors share stand on neighbours, of which the fir
       used.insert(plan.tasks[i].processor);
     }
     CHECK(2 * used.size() == std::min(node.tasks, kProcessors));
-    CHECK_FALSE(is_paired(plan_of_product(rows, columns, depth), plan.nodes[0]));
+    const Plan without = plan_of_product(rows, columns, depth);
+    CHECK(pairing_of(without, without.nodes[0]) == Pairing::none);
   }
+}
+
+TEST_CASE(
+    "tiles above each other that two processors bring columns for are neighbours, the last alone") {
+  Plan plan = plan_of_product(4128, 744, 6280, true);  // lines across two of the cache's
+  REQUIRE(plan.nodes.size() == 1);
+  const Node& node = plan.nodes[0];
+  REQUIRE(pairing_of(plan, node) == Pairing::columns);
+  const MatrixTiles& tiles = plan.tilings[node.tiles];
+  CHECK(errors_of(plan).empty());
+  std::set<uint32_t> used;
+  for (int64_t i = 0; i < node.tasks; ++i) {
+    const uint32_t processor = plan.tasks[node.first_task + static_cast<uint32_t>(i)].processor;
+    used.insert(processor);
+    const int64_t other = partner_of(tiles, i);
+    const bool is_last = i / tiles.across == tiles.down - 1;
+    CHECK((other == kNone) == (is_last && tiles.down % 2 != 0));
+    if (other == kNone) continue;
+    CHECK(partner_of(tiles, other) == i);
+    CHECK(other % tiles.across == i % tiles.across);
+    CHECK(plan.tasks[node.first_task + static_cast<uint32_t>(other)].processor == (processor ^ 1));
+  }
+  CHECK(used.size() == std::min(node.tasks, kProcessors));
+  std::swap(plan.tasks[node.first_task].processor, plan.tasks[node.first_task + 1].processor);
+  CHECK_THAT(errors_of(plan), Catch::Contains("are no pair"));
 }
 
 TEST_CASE("a pair that is torn apart is found") {

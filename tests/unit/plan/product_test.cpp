@@ -127,11 +127,10 @@ TEST_CASE("two processors share tiles where there are pairs of both, and k for b
     work.shape.k = work.shape.whole_k = k;
     std::vector<int64_t> columns;
     for (const MatrixTiles& tiles : candidates(device, work)) {
-      if (!tiles.paired) continue;
+      if (tiles.pairing != Pairing::depth || tiles.split != 1) continue;
       CHECK(tiles.rows == kPartRows);
       CHECK(2 * tiles.columns == tiles.part_columns);
       CHECK(tiles.across % 2 == 0);
-      CHECK(tiles.split == 1);
       columns.push_back(tiles.columns);
     }
     return columns;
@@ -144,11 +143,11 @@ TEST_CASE("two processors share tiles where there are pairs of both, and k for b
   CHECK(paired(128, 768, 192).empty());
   // Where all processors have tiles anyway, none is shared.
   CHECK_FALSE(paired(4096, 4096, 4096).empty());
-  CHECK_FALSE(choose(device, work).paired);
+  CHECK(choose(device, work).pairing != Pairing::depth);
   // Both halves read what both multiply.
   CHECK_FALSE(paired(128, 744, 4096).empty());
   const MatrixTiles tiles = choose(device, work);
-  REQUIRE(tiles.paired);
+  REQUIRE(tiles.pairing == Pairing::depth);
   const Columns first = columns_read(work.shape, tiles, tiles.across - 2);
   const Columns second = columns_read(work.shape, tiles, tiles.across - 1);
   CHECK(first.first == (tiles.across - 2) * tiles.columns);
