@@ -367,6 +367,15 @@ TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
 TREK_ON_DEVICE constexpr uint32_t slots_for_sums(uint32_t columns) {
   return columns > kPartRows ? 2 : 1;
 }
+// Waits for a slot that blocks give back who may never come, where two of them do; and says whether they came.
+template <class Next>
+TREK_TILE bool await_brought(const Brought& brought, uint32_t barrier, uint32_t parity, Next next) {
+  if constexpr (kHasPairs)
+    if (brought.shares_columns) return next.await(barrier, parity);
+  barrier_wait(barrier, parity);
+  return true;
+}
+
 // Waits until `count` slots from a place on are empty, and says whether they are.
 template <class Wait>
 TREK_TILE bool await_empty(const Brought& brought, uint32_t shared, RingPlace place, uint32_t count,
@@ -400,7 +409,7 @@ TREK_TILE bool begin_together(uint32_t shared, Wait wait) {
 template <class Next>
 TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& kept, Next next) {
   const auto wait = [&](uint32_t barrier, uint32_t parity)
-                        TREK_TILE_LAMBDA { return next.await(barrier, parity); };
+                        TREK_TILE_LAMBDA { return await_brought(brought, barrier, parity, next); };
   RingPlace place = ring_place(brought.first_step, brought.slots);
   if constexpr (kHasPairs)
     if (brought.shares_columns && !begin_together(shared, wait)) return;
@@ -463,7 +472,7 @@ TREK_TILE void bring_tile(Next next) {
     return;
   }
   const auto wait = [&](uint32_t barrier, uint32_t parity)
-                        TREK_TILE_LAMBDA { return next.await(barrier, parity); };
+                        TREK_TILE_LAMBDA { return await_brought(brought, barrier, parity, next); };
   RingPlace place = ring_place(0, brought.slots);  // of the lane that is elected, always the same
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {

@@ -250,6 +250,8 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
       if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->freed;
       meet();
     }
+  // Copies of a tile that was left may be under way to the ring.
+  if (kHasPairs && task.shared<const Pair>(kPairAt)->left != 0) return;
   if (!task.shared<const Brought>(Ring90::kBroughtAt)->goes_on)
     end_ring(task, Ring90::slots(kColumns));
 }

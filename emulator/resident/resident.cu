@@ -139,6 +139,12 @@ TREK_RESIDENT bool await_all(const Launch& launch, ProcessorState& state, uint32
   }
 }
 
+// Whether this block has left a task that it shares with another one, which may still send what belongs to that: nothing
+// else may use the memory of units. It is known before the block's next task.
+TREK_RESIDENT bool pair_has_left(const Shared& shared) {
+  return device::kHasPairs && load_volatile(&shared.pair.left) != 0;
+}
+
 class Controller {
  public:
   TREK_RESIDENT Controller(const Launch& launch, Shared& shared, uint32_t processor, uint32_t lane)
@@ -372,7 +378,7 @@ TREK_RESIDENT bool is_ready(Shared& shared, Slot& slot, const Place& place) {
   const bool says = shared.launch.profile != nullptr && thread_number() == 0;
   const uint32_t n = place.number();
   barrier_wait(&shared.ready[n % kSlots], phase(n));
-  const bool passes = slot.skip != 0 || place.trapped();
+  const bool passes = slot.skip != 0 || place.trapped() || pair_has_left(shared);
   if (same_for_all(passes ? 1 : 0) != 0) return false;
   if (says) slot.began = nanoseconds();
   return true;
@@ -622,15 +628,12 @@ class NextCopied {
   }
   // Its first operands will have been asked for.
   TREK_RESIDENT void goes_on() const { shared_.follows = n_ + 1; }
-  // Waits for a slot of the ring to be empty.
-  TREK_RESIDENT bool await(uint32_t barrier, uint32_t parity) const {
 #ifdef TREK_SPECIALISED
+  // Waits for a phase of a barrier at which the other block of a pair arrives.
+  TREK_RESIDENT bool await(uint32_t barrier, uint32_t parity) const {
     return await_pair(shared_, n_, barrier, parity);
-#else
-    device::tensor::barrier_wait(barrier, parity);
-    return true;
-#endif
   }
+#endif
 
  private:
   Shared& shared_;
@@ -650,7 +653,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     // What there is to tell is known as soon as the task is; compute warps skip what comes behind a trap, too.
     barrier_wait(&shared.ready[n % kSlots], phase(n));
     const Kind kind = slot.record.kind;
-    const bool skips = slot.skip != 0;
+    const bool skips = slot.skip != 0 || pair_has_left(shared);
     const bool signals = lane < slot.record.signals;
     const uint32_t times = slot.times;
     uint32_t* counter = counter_at(launch, signals ? slot.record.signal[lane] : 0);
@@ -684,9 +687,18 @@ TREK_RESIDENT void make_pair(Shared& shared) {
 }
 TREK_RESIDENT void meet_pair() {
 #ifdef TREK_SM90A
+  // Not `.aligned`: lanes of a warp may have come here by ways of their own.
   if constexpr (device::kHasPairs)
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
 #endif
+}
+// Behind the last task. Where a task was left, what the other block has sent may still be under way.
+TREK_RESIDENT void part_from_pair(const Shared& shared) {
+  if constexpr (!device::kHasPairs) return;
+  constexpr uint64_t kUnderWay = 100'000;  // nanoseconds
+  if (pair_has_left(shared))
+    for (const uint64_t begin = nanoseconds(); nanoseconds() - begin < kUnderWay;) pause();
+  meet_pair();
 }
 
 // Compute warps and the kernel's other four begin with as many registers each; what these can do without, those get.
@@ -770,7 +782,7 @@ resident(const trek::resident::Launch parameters) {
   if (thread < computing) {
     take_registers();
     compute();
-    return meet_pair();
+    return part_from_pair(shared);
   }
   give_registers();
   if (thread < computing + 32) {
@@ -782,5 +794,5 @@ resident(const trek::resident::Launch parameters) {
   } else {
     signal_all(launch, shared, state, lane);
   }
-  meet_pair();
+  part_from_pair(shared);
 }

@@ -90,8 +90,8 @@ void add_clusters(Handlers& h) {
   h["mapa.shared::cluster.u32"] = map_address;
   h["mbarrier.arrive.shared::cluster.b64"] = arrive;
   h["st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"] = send;
-  h["barrier.cluster.arrive.aligned"] = begin_meeting;
-  h["barrier.cluster.wait.aligned"] = meet;
+  h["barrier.cluster.arrive"] = begin_meeting;
+  h["barrier.cluster.wait"] = meet;
 }
 
 }  // namespace trek::ptx

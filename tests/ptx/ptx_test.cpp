@@ -100,7 +100,7 @@ TEST_CASE("arithmetic of f32 rounds once, and has one NaN") {
 
 TEST_CASE("blocks of a cluster send to each other's shared memory") {
   const std::string memory = ".extern .shared .align 128 .b8 m[];\n";
-  const std::string meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+  const std::string meet = "barrier.cluster.arrive; barrier.cluster.wait;";
   const std::string begin =
       "mov.u32 %r2, m; mbarrier.init.shared.b64 [%r2], 1;" + meet +
       "mov.u32 %r3, %cluster_ctarank; xor.b32 %r4, %r3, 1; add.s32 %r6, %r2, 16;"
