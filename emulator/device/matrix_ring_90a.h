@@ -286,14 +286,15 @@ TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
 }
 
 // Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
-// are no more, or wait(barrier, parity), for a slot to be empty, says that it will not be; by elected(). Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles.
-template <class Wait>
+// are no more, or wait(barrier, parity), for a slot to be empty, says that it will not be; by elected(). Narrow parts wait
+// for this loop: with elections in it, its 50 instructions took 500 cycles. So what brings the right operand by halves,
+// those of two blocks or its own, is a loop of its own.
+template <bool kByHalves, class Wait>
 TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t row, uint32_t column,
                              uint32_t stop, SlotOrder& order, RingPlace& place, Wait wait) {
   const uint32_t rows_there =
       lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
-  const bool by_halves = kHasPairs && brought.brings_halves && brought.b_by_line;
-  const bool all_at_once = brought.b_by_line && !by_halves;
+  const bool by_halves = kByHalves && brought.b_by_line;
   const uint32_t columns_there = by_halves
                                      ? brought.columns
                                      : lines_copied(brought.b_by_line, brought.right_lines,
@@ -317,23 +318,25 @@ TREK_TILE void ask_for_slots(const Brought& brought, uint32_t shared, uint32_t r
       for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
         copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
     }
-    if (all_at_once) {
-      copy_box(right, maps + 1, full, k, column, brought.right_matrix);
-    } else {
-      bool other_brings = kHasPairs && brought.shares_columns && brought.half != 0;
+    if constexpr (kByHalves) {
+      bool other_brings = brought.shares_columns && brought.half != 0;
       TREK_ROLLED
       for (uint32_t i = 0; i < columns_there; i += brought.right_lines) {
         const uint32_t to = right + i * kRowBytes;
         const uint32_t x = by_halves ? k : column + i;
         const uint32_t y = by_halves ? column + i : k;
-        if constexpr (kHasPairs)
-          if (brought.shares_columns) {
-            if (!other_brings) copy_box_to_both(to, maps + 1, full, x, y, brought.right_matrix);
-            other_brings = !other_brings;
-            continue;
-          }
-        copy_box(to, maps + 1, full, x, y, brought.right_matrix);
+        if (!brought.shares_columns)
+          copy_box(to, maps + 1, full, x, y, brought.right_matrix);
+        else if (!other_brings)
+          copy_box_to_both(to, maps + 1, full, x, y, brought.right_matrix);
+        other_brings = !other_brings;
       }
+    } else if (brought.b_by_line) {
+      copy_box(right, maps + 1, full, k, column, brought.right_matrix);
+    } else {
+      TREK_ROLLED
+      for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
+        copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
     }
     move_on(place, brought.slots);
   } while (order.next() && order.k != stop);
@@ -367,15 +370,6 @@ TREK_TILE bool go_on(Brought& brought, RingPlace place, const Upcoming& next) {
 TREK_ON_DEVICE constexpr uint32_t slots_for_sums(uint32_t columns) {
   return columns > kPartRows ? 2 : 1;
 }
-// Waits for a slot that blocks give back who may never come, where two of them do; and says whether they came.
-template <class Next>
-TREK_TILE bool await_brought(const Brought& brought, uint32_t barrier, uint32_t parity, Next next) {
-  if constexpr (kHasPairs)
-    if (brought.shares_columns) return next.await(barrier, parity);
-  barrier_wait(barrier, parity);
-  return true;
-}
-
 // Waits until `count` slots from a place on are empty, and says whether they are.
 template <class Wait>
 TREK_TILE bool await_empty(const Brought& brought, uint32_t shared, RingPlace place, uint32_t count,
@@ -406,12 +400,17 @@ TREK_TILE bool begin_together(uint32_t shared, Wait wait) {
 
 // Asks for the parts of a tile whose ring does not end between them, but for those of its first steps that were asked for
 // before, and for the first steps of the task behind it; by elected().
-template <class Next>
+template <bool kByHalves, class Next>
 TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& kept, Next next) {
-  const auto wait = [&](uint32_t barrier, uint32_t parity)
-                        TREK_TILE_LAMBDA { return await_brought(brought, barrier, parity, next); };
+  // A block that gives slots back to two may never come.
+  const auto wait = [&](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
+    if constexpr (kByHalves)
+      if (brought.shares_columns) return next.await(barrier, parity);
+    barrier_wait(barrier, parity);
+    return true;
+  };
   RingPlace place = ring_place(brought.first_step, brought.slots);
-  if constexpr (kHasPairs)
+  if constexpr (kByHalves)
     if (brought.shares_columns && !begin_together(shared, wait)) return;
   TREK_ROLLED
   for (uint32_t step = 0; step < brought.begun; ++step) move_on(place, brought.slots);
@@ -429,7 +428,8 @@ TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& ke
           row + brought.rows >= brought.end_row && column + brought.columns >= brought.end_column;
       TREK_ROLLED
       for (;;) {
-        ask_for_slots(brought, shared, row, column, last ? last_k : kNoStop, order, place, wait);
+        ask_for_slots<kByHalves>(brought, shared, row, column, last ? last_k : kNoStop, order,
+                                 place, wait);
         if (!last) break;
         // The last slot comes behind the question.
         last = false;
@@ -443,13 +443,14 @@ TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& ke
   if constexpr (kHasPairs) {
     if (brought.shares_depth) free_for_sums(brought, shared, place, wait);
     // No arrival of the other block is to come behind the ring's end.
-    if (brought.shares_columns) await_empty(brought, shared, place, brought.slots, wait);
+    if (kByHalves && brought.shares_columns)
+      await_empty(brought, shared, place, brought.slots, wait);
   }
   if (follows == nullptr || follows->begun == 0) return;
   before_engine();
   SlotOrder order = {follows->k, follows->depth, follows->block, follows->round};
-  ask_for_slots(*follows, shared, follows->first_row, follows->first_column,
-                follows->begun * follows->depth, order, place, wait);
+  ask_for_slots<false>(*follows, shared, follows->first_row, follows->first_column,
+                       follows->begun * follows->depth, order, place, wait);
 }
 
 // Brings the operands of the tile that begin_ring() describes, and the first ones of the task behind it where that can
@@ -465,14 +466,21 @@ TREK_TILE void bring_tile(Next next) {
   const Brought brought = kept;
   before_engine();
   if (!brought.ends) {
-    if (elected()) ask_for_tile(brought, shared, kept, next);
+    if (elected()) {
+      if (kHasPairs && brought.brings_halves)
+        ask_for_tile<kHasPairs>(brought, shared, kept, next);
+      else
+        ask_for_tile<false>(brought, shared, kept, next);
+    }
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
     if constexpr (kHasPairs)
       if (brought.shares_columns) meet();
     return;
   }
-  const auto wait = [&](uint32_t barrier, uint32_t parity)
-                        TREK_TILE_LAMBDA { return await_brought(brought, barrier, parity, next); };
+  const auto wait = [](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
+    barrier_wait(barrier, parity);
+    return true;
+  };
   RingPlace place = ring_place(0, brought.slots);  // of the lane that is elected, always the same
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
@@ -481,7 +489,7 @@ TREK_TILE void bring_tile(Next next) {
          column += brought.columns) {
       SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, brought.first_k};
       if (elected()) {
-        ask_for_slots(brought, shared, row, column, kNoStop, order, place, wait);
+        ask_for_slots<false>(brought, shared, row, column, kNoStop, order, place, wait);
         if constexpr (kHasPairs)
           if (brought.shares_depth) free_for_sums(brought, shared, place, wait);
       }
