@@ -325,6 +325,7 @@ constexpr double kTurnLine = 2;  // cycles, of f32
 constexpr double kCopyStep = 60;
 constexpr double kCopyLine = 1.75;
 constexpr double kCopyAcross = 3.5;
+constexpr double kCopyReceived = 3;  // of such a line that the other of a pair brings
 constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;        // of a column of a part
 constexpr double kTask = 3500;        // cycles
@@ -415,9 +416,9 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
     return bytes % kStepBytes == 0 ? kCopyLine : kCopyAcross;
   };
   const int64_t rows = work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m);
-  // What the other of a pair brings comes in whole lines.
   const bool together = tiles.pairing == Pairing::columns;
-  const double b_copy = together ? (copy_of(b_line) + kCopyLine) / 2 : copy_of(b_line);
+  const double from_other = std::min(copy_of(b_line), kCopyReceived);
+  const double b_copy = together ? (copy_of(b_line) + from_other) / 2 : copy_of(b_line);
   const double copies = kCopyStep + static_cast<double>(rows) * copy_of(a_line) +
                         static_cast<double>(tiles.part_columns) * b_copy;
   const double step = std::max(together && by_k == 0 ? product * width.together : product, copies);

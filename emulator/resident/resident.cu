@@ -782,17 +782,17 @@ resident(const trek::resident::Launch parameters) {
   if (thread < computing) {
     take_registers();
     compute();
-    return part_from_pair(shared);
-  }
-  give_registers();
-  if (thread < computing + 32) {
-    Controller(launch, shared, processor, lane).run();
-  } else if (thread < computing + 64) {
-    fill_all(shared, lane);
-  } else if (thread < computing + 96) {
-    wait_for_all(launch, shared, state, lane);
   } else {
-    signal_all(launch, shared, state, lane);
+    give_registers();
+    if (thread < computing + 32) {
+      Controller(launch, shared, processor, lane).run();
+    } else if (thread < computing + 64) {
+      fill_all(shared, lane);
+    } else if (thread < computing + 96) {
+      wait_for_all(launch, shared, state, lane);
+    } else {
+      signal_all(launch, shared, state, lane);
+    }
   }
-  part_from_pair(shared);
+  part_from_pair(shared);  // in one place: synccheck takes two for threads that have parted
 }
