@@ -94,6 +94,23 @@ TEST_CASE("tiles come back as they were written, for their device alone") {
   CHECK(read(file, device("toaster", 5)).empty());
 }
 
+TEST_CASE("how tiles are worked on in pairs comes back, and is none where a file says nothing") {
+  const Scratch scratch;
+  const std::string file = scratch.file("tiles.json");
+  RememberedTiles depth = tiles(10);
+  depth.tiles.pairing = plan::Pairing::depth;
+  RememberedTiles columns = tiles(11);
+  columns.tiles.pairing = plan::Pairing::columns;
+  write(file, {depth, columns, tiles(12)});
+  const std::vector<RememberedTiles> found = read(file);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].tiles == depth.tiles);
+  CHECK(found[1].tiles == columns.tiles);
+  CHECK(found[2].tiles == tiles(12).tiles);
+  put_text(file, replaced(text_of(file), "\"depth\"", "\"breadth\""));
+  CHECK_THAT(warning_of(file, 2), Catch::Contains("pairs is neither depth nor columns"));
+}
+
 TEST_CASE("what is measured again takes the place of what was there, and nothing else") {
   const Scratch scratch;
   const std::string file = scratch.file("tiles.json");
