@@ -72,6 +72,7 @@ function(trek_add_check NAME)
     ${NAME}
     PROPERTIES LABELS "${labels}"
                TIMEOUT ${timeout}
+               COST ${timeout} # what may take long begins first, so that no processor is without work at the end
                SKIP_RETURN_CODE 77
                RUN_SERIAL ${ARG_SERIAL}
                ENVIRONMENT "${trek_test_environment};${ARG_ENVIRONMENT}")
