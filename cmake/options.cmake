@@ -83,9 +83,10 @@ set(trek_common_headers
     <vector>
     <fmt/format.h>)
 
-#   trek_precompile(TARGET [WITH NAME header...])
-#       Takes the common headers, and those of WITH, from a library that has only these; targets that name the same
-#       one share it. A target with flags of its own gives it a NAME of its own, and its flags as a target to link.
+#   trek_precompile(TARGET [WITH NAME header...] [LIBS lib...])
+#       Takes the common headers, and those of WITH, from a library that has only these, `common` or NAME; targets that
+#       name the same one share it. What has flags of its own names one of its own, with its flags or the headers'
+#       package in LIBS.
 function(trek_precompile TARGET)
   if(NOT TREK_PRECOMPILE)
     return()

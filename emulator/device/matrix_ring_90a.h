@@ -81,8 +81,7 @@ struct RingForm {
   uint32_t columns;
   uint32_t slots;
   uint32_t groups;
-  uint32_t
-      readers;  // of a slot: warpgroups, or warps; of both blocks where these bring it together
+  uint32_t readers;  // of a slot: warpgroups, or warps; of both blocks that bring to it
   bool by_tensor_cores;
   bool by_turns;
 };
@@ -402,7 +401,7 @@ TREK_TILE bool begin_together(uint32_t shared, Wait wait) {
 // before, and for the first steps of the task behind it; by elected().
 template <bool kByHalves, class Next>
 TREK_TILE void ask_for_tile(const Brought& brought, uint32_t shared, Brought& kept, Next next) {
-  // A block that gives slots back to two may never come.
+  // The other block, which gives slots back, too, may never come.
   const auto wait = [&](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
     if constexpr (kByHalves)
       if (brought.shares_columns) return next.await(barrier, parity);

@@ -60,6 +60,16 @@ TREK_RESIDENT void arrive_fetched(uint64_t* barrier) {
 
 #undef TREK_WAIT
 
+// Words that other warps of the block write at any time.
+TREK_RESIDENT uint32_t load_volatile(const uint32_t* p) {
+  uint32_t v;
+  asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_address(p)) : "memory");
+  return v;
+}
+TREK_RESIDENT void store_volatile(uint32_t* p, uint32_t v) {
+  asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(shared_address(p)), "r"(v) : "memory");
+}
+
 }  // namespace trek::resident
 
 #endif  // __CUDA__

@@ -1,6 +1,7 @@
 // The persistent kernel: one block a multiprocessor, each executing its processor's queue.
 #include "emulator/measure/kernels/grid.h"
 #include "emulator/resident/barriers.h"
+#include "emulator/resident/pairs.h"
 #include "emulator/resident/pipeline.h"
 
 #ifdef TREK_SPECIALISED
@@ -29,15 +30,6 @@ inline constexpr uint32_t kWarpArrivals = 1;
 TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t lane) {
   warp_sync();
   if (lane < kWarpArrivals) barrier_arrive(barrier);
-}
-
-TREK_RESIDENT uint32_t load_volatile(const uint32_t* p) {
-  uint32_t v;
-  asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(v) : "r"(shared_address(p)) : "memory");
-  return v;
-}
-TREK_RESIDENT void store_volatile(uint32_t* p, uint32_t v) {
-  asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(shared_address(p)), "r"(v) : "memory");
 }
 
 TREK_RESIDENT uint64_t from_lane_0(uint64_t value) {
@@ -137,12 +129,6 @@ TREK_RESIDENT bool await_all(const Launch& launch, ProcessorState& state, uint32
         waits && leaves_waiting(launch, state, node, moment, counter, target, seen);
     if (any_of_warp(leaves)) return false;
   }
-}
-
-// Whether this block has left a task that it shares with another one, which may still send what belongs to that: nothing
-// else may use the memory of units. It is known before the block's next task.
-TREK_RESIDENT bool pair_has_left(const Shared& shared) {
-  return device::kHasPairs && load_volatile(&shared.pair.left) != 0;
 }
 
 class Controller {
@@ -590,24 +576,6 @@ TREK_RESIDENT void compute() {
   }
 }
 
-#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
-// Waits for a phase of a barrier at which another block arrives that executes the other task of a pair, task `n` here and of
-// the same moment there: if the launch ends before that, it will not come, and what this block's task gives does not
-// matter. Says whether it came.
-TREK_RESIDENT bool await_pair(Shared& shared, uint32_t n, uint32_t barrier, uint32_t parity) {
-  constexpr uint32_t kSoon = 16;
-  for (uint32_t spins = 1; !barrier_passed(barrier, parity); ++spins) {
-    if (load_volatile(&shared.pair.left) != 0) return false;
-    if (spins % kSoon != 0) continue;
-    if (!must_leave(shared.launch, shared.slot[n % kSlots].due.moment)) continue;
-    store_volatile(&shared.left, 1);  // nor will it come to what is behind this task
-    store_volatile(&shared.pair.left, 1);
-    return false;
-  }
-  return true;
-}
-#endif
-
 #ifdef TREK_SM90A
 // The task behind number `n`, which is Kind::copied and not skipped, where that is one of the kind, too, and ready. By one
 // lane.
@@ -672,33 +640,6 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     if (lane == 0) store_relaxed(&state.retired, retired);
     warp_arrive(&shared.freed[n % kSlots], lane);
   }
-}
-
-// Blocks in clusters: makes the barriers of a pair, and has a block's memory stay for as long as the other one may write
-// it. By all threads; of blocks that are no clusters each is one.
-TREK_RESIDENT void make_pair(Shared& shared) {
-  if constexpr (!device::kHasPairs) return;
-  barrier_init(&shared.pair.free, 1);
-  barrier_init(&shared.pair.sent, 1);
-  shared.pair.freed = shared.pair.exchanged = shared.pair.left = 0;
-#ifdef TREK_SM90A
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
-}
-TREK_RESIDENT void meet_pair() {
-#ifdef TREK_SM90A
-  // Not `.aligned`: lanes of a warp may have come here by ways of their own.
-  if constexpr (device::kHasPairs)
-    asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
-#endif
-}
-// Behind the last task. Where a task was left, what the other block has sent may still be under way.
-TREK_RESIDENT void part_from_pair(const Shared& shared) {
-  if constexpr (!device::kHasPairs) return;
-  constexpr uint64_t kUnderWay = 100'000;  // nanoseconds
-  if (pair_has_left(shared))
-    for (const uint64_t begin = nanoseconds(); nanoseconds() - begin < kUnderWay;) pause();
-  meet_pair();
 }
 
 // Compute warps and the kernel's other four begin with as many registers each; what these can do without, those get.

@@ -126,9 +126,7 @@ void write_barrier(Warp& warp, uint64_t at, Mbarrier barrier, uint32_t lane) {
   }
   std::memcpy(warp.memory(Space::shared, at, 8, lane), &barrier, 8);
 }
-void arrive_once(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane, bool with_copies = false) {
-  if (warp.races() != nullptr)
-    warp.races()->arrive(static_cast<uint32_t>(at), warp.thread(lane), with_copies);
+void take_arrival(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane) {
   Mbarrier barrier = read_barrier(warp, at, lane);
   if (barrier.pending == 0)
     warp.fail("more arrivals than the mbarrier waits for", static_cast<int>(lane));
@@ -136,6 +134,11 @@ void arrive_once(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane, bool wi
   barrier.to_come = static_cast<int16_t>(barrier.to_come + bytes / kByteUnit);
   --barrier.pending;
   write_barrier(warp, at, barrier, lane);
+}
+void arrive_once(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane, bool with_copies = false) {
+  if (warp.races() != nullptr)
+    warp.races()->arrive(static_cast<uint32_t>(at), warp.thread(lane), with_copies);
+  take_arrival(warp, at, bytes, lane);
 }
 
 void mbarrier_init(Warp& warp, const Instruction& i, uint32_t lanes) {
@@ -244,12 +247,7 @@ void complete_bytes_from_outside(Warp& warp, uint32_t at, uint32_t bytes) {
   barrier.to_come = static_cast<int16_t>(barrier.to_come - static_cast<int32_t>(bytes / kByteUnit));
   write_barrier(warp, at, barrier, 0);
 }
-void arrive_from_outside(Warp& warp, uint32_t at) {
-  Mbarrier barrier = read_barrier(warp, at, 0);
-  if (barrier.pending == 0) warp.fail("more arrivals than the mbarrier waits for");
-  --barrier.pending;
-  write_barrier(warp, at, barrier, 0);
-}
+void arrive_from_outside(Warp& warp, uint32_t at) { take_arrival(warp, at, 0, 0); }
 
 void add_barriers(Handlers& h) {
   h["bar.warp.sync"] = warp_sync;
