@@ -46,14 +46,14 @@ TREK_UNIT bool await_inputs() {
 #endif
 }
 
-#ifdef TREK_SPECIALISED
-// Of these the caller, which knows the kind, needs a part.
-TREK_TILE void run_move(Task task, int64_t first, int64_t count);
-TREK_TILE void run_unit(Task task, int64_t first, int64_t count);
-TREK_TILE void describe_fault(Task task);
-#endif
+// A kind that the node says, or one that is known where code is made for one node: clang then emits a single case of a
+// switch, where optimisation would have had to find the others unreachable in 26 functions that hold all units.
+inline constexpr Kind kAnyKind = Kind::engine;  // which has no unit
+#define TREK_KIND_OF(known, task) \
+  ((known) == kAnyKind ? static_cast<Kind>((task).node().kind) : (known))
 
 // Units without arithmetic are one function, which keeps the kernel's own code and its calls few.
+template <Kind kKind = kAnyKind>
 TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
   if (static_cast<Quick>(task.node().quick) == Quick::move)
@@ -62,7 +62,7 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
         [&](const Operand& operand) { return task.memory(operand); },
         [](uint32_t turn) { return turn == 0; });
 #endif
-  switch (static_cast<Kind>(task.node().kind)) {
+  switch (TREK_KIND_OF(kKind, task)) {
     case Kind::move:
       return move(task, first, count);
     case Kind::concat:
@@ -88,9 +88,10 @@ TREK_UNIT_CALL void run_move(Task task, int64_t first, int64_t count) {
   }
 }
 
+template <Kind kKind = kAnyKind>
 TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first, int64_t count) {
   const Form form = form_of(static_cast<DType>(task.node().compute));
-  switch (static_cast<Kind>(task.node().kind)) {
+  switch (TREK_KIND_OF(kKind, task)) {
     case Kind::program:
       return run_elements(task, first, count);
     case Kind::move:
@@ -104,7 +105,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
     case Kind::scatter:
     case Kind::exchange:
     case Kind::assert_finite:
-      return run_move(task, first, count);
+      return run_move<kKind>(task, first, count);
     case Kind::reduce:
       if constexpr (kFull) {
         if (form == Form::real64) return reduce<double>(task, first, first + count);
@@ -206,11 +207,12 @@ TREK_UNIT void describe_box(const Task& task) {
 
 // What was met at fault->element. By one thread, while operands are as the unit saw them: no unit that may
 // trap at an element writes over what it checked.
+template <Kind kKind = kAnyKind>
 TREK_UNIT_CALL void describe_fault(Task task) {
   const Node& node = task.node();
   Fault& fault = task.fault();
   isa::TrapCode code = isa::TrapCode::DivideByZero;  // of a step of a program
-  switch (static_cast<Kind>(node.kind)) {
+  switch (TREK_KIND_OF(kKind, task)) {
     case Kind::move:
     case Kind::update:
     case Kind::exchange:
@@ -255,6 +257,8 @@ TREK_UNIT_CALL void describe_fault(Task task) {
   }
   fault.code = static_cast<uint32_t>(code);
 }
+
+#undef TREK_KIND_OF
 
 }  // namespace dispatch_detail
 
@@ -306,8 +310,9 @@ TREK_UNIT void execute(const Block& block, const Node& node, int64_t first, int6
 }
 
 #else
-// execute() of the node that code is made for; `scalars` are its scalars in register form. In line, so that what
+// execute() of the node that code is made for, of a kind; `scalars` are its scalars in register form. In line, so that what
 // the caller knows of the node is known here.
+template <Kind kKind>
 TREK_TILE void execute(const Node& node, const Context& context, std::byte* shared,
                        const uint64_t* scalars, int64_t first, int64_t count) {
   const Task task(context, shared, scalars);
@@ -319,16 +324,17 @@ TREK_TILE void execute(const Node& node, const Context& context, std::byte* shar
   }
 #ifdef TREK_SM90A
   // A product whose operands have tensor maps is a unit of its own on a Hopper.
-  if (is_copied(node))
-    return multiply_copied(task, first,
-                           [&]() TREK_TILE_LAMBDA { tensor::begin_ring(task, first); });
+  if constexpr (kKind == Kind::matrix)
+    if (is_copied(node))
+      return multiply_copied(task, first,
+                             [&]() TREK_TILE_LAMBDA { tensor::begin_ring(task, first); });
 #endif
-  dispatch_detail::run_unit(task, first, count);
+  dispatch_detail::run_unit<kKind>(task, first, count);
   // The frame has the threads meet, once more where a fault is looked at.
   if (!may_trap(node)) return;
   task.sync();
   if (!is_fault(*fault)) return;
-  if (task.thread() == 0) dispatch_detail::describe_fault(task);
+  if (task.thread() == 0) dispatch_detail::describe_fault<kKind>(task);
   task.sync();
 }
 #endif

@@ -59,8 +59,9 @@ TREK_TILE void load_columns(const Task& task, const Work& work, Columns& to, boo
 
 // Asks for what tails read, too, behind the first row. Called, so that it is not copied into the code of a product that
 // has no such rows.
-TREK_ON_DEVICE __attribute__((noinline)) static void make_left(const Task& task, const Work& work,
-                                                               const Columns& columns) {
+TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task& task,
+                                                                      const Work& work,
+                                                                      const Columns& columns) {
   using namespace row_detail;  // NOLINT(google-build-using-namespace)
   const Phases& of = work.node.phases();
   const Part part(task, of.n);

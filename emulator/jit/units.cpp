@@ -4,14 +4,14 @@
 #include "emulator/device/dispatch.h"
 
 // The entry for a kind: execute() without the others.
-#define TREK_KIND(name)                                                                         \
-  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                              \
-      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,              \
-      std::byte* shared, uint64_t seed, const uint64_t* scalars, int64_t first, int64_t count,  \
-      trek::device::Fault* fault) {                                                             \
-    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable();  \
-    trek::device::execute(*node, {node, arena, seed, fault, addresses}, shared, scalars, first, \
-                          count);                                                               \
+#define TREK_KIND(name)                                                                           \
+  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                                \
+      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,                \
+      std::byte* shared, uint64_t seed, const uint64_t* scalars, int64_t first, int64_t count,    \
+      trek::device::Fault* fault) {                                                               \
+    if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable();    \
+    trek::device::execute<trek::device::Kind::name>(*node, {node, arena, seed, fault, addresses}, \
+                                                    shared, scalars, first, count);               \
   }
 #include "emulator/jit/kinds.def"
 #undef TREK_KIND
