@@ -1,19 +1,41 @@
-// What is to be brought for a tile of a product on Hopper, and how far that is: said ahead by the kernel, or by the tile,
-// and read by the warp that asks for the copies (matrix_ring_90a.h). On the host because slots of a kernel hold it.
+// What is brought for a tile of a product on Hopper: worked out once by who encodes tasks, and read by the warp that asks
+// for the copies and by those that multiply (matrix_ring_90a.h). And how far that is, which the kernel says.
 #pragma once
 
 #include <cstdint>
 
+#include "emulator/device/node.h"
+
 namespace trek::device::tensor {
 
-struct TensorMap;  // tensor_core.h
+// Bytes of the arena that a tile reads or writes, by numbers of 256 of them.
+struct Extent {
+  uint32_t begin;
+  uint32_t end;
+};
+TREK_ON_DEVICE constexpr bool overlap(const Extent& a, const Extent& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
 
-// A tile whose operands are brought: its parts, and the copies of each. In shared memory, so that neither side
-// keeps it in registers.
-struct Brought {
-  const TensorMap* maps;  // of the left operand, then of the right one
-  int64_t batch;
-  uint32_t left_matrix;  // of the operands' batches
+// What says whether one ring goes on from a tile to the next.
+struct alignas(16) Joint {
+  // Of the ring, by which they must be alike: its slots, who reads them, and columns; kAlone: neither goes on with another's,
+  // and both begin with the first slot. Where there are turns, the slot that is asked for last is not the one with the last
+  // k, and groups know theirs by numbers; in a pair both blocks' must be the same; and a tail may need the ring's memory.
+  uint32_t form;
+  uint32_t stays;  // not 0: nothing writes the operands during a launch
+  Extent left;
+  Extent right;
+  Extent result;
+  static constexpr uint32_t kAlone = 0;
+};
+
+// A tile whose operands are brought: its parts, and the copies of each.
+struct alignas(16) Brought {
+  uint64_t
+      maps;  // where the tensor maps lie in the arena: of the left operand, then of the right one
+  uint32_t batch;        // of the result,
+  uint32_t left_matrix;  // and of the operands
   uint32_t right_matrix;
   uint32_t first_row;
   uint32_t first_column;
@@ -23,7 +45,7 @@ struct Brought {
   uint32_t rows;    // of a part
   uint32_t columns;
   uint32_t slots;
-  uint32_t readers;  // of a slot: warpgroups, or warps
+  uint32_t readers;  // of a slot: warpgroups, or warps; of both blocks that bring to it
   uint32_t first_k;
   uint32_t k;      // where it ends
   uint32_t depth;  // places of k of a slot
@@ -33,21 +55,42 @@ struct Brought {
   // Lines of a copy of each operand: of a part all that exist where its k are neighbours.
   uint32_t left_lines;
   uint32_t right_lines;
-  // Of the ring, modulo both phases of all slots, and 0 in a new ring alone: the first; and how many of those of the first
-  // part are asked for.
-  uint32_t first_step;
-  uint32_t begun;
   // Of a tile that two blocks work on: which half of the columns is this one's, to give or to bring; and the steps of the
   // other one.
   uint32_t half;
   uint32_t steps_of_other;
+  Joint joint;
   bool a_by_line;
   bool b_by_line;
   bool ends;            // the ring is empty after every part, because the tail needs its memory
-  bool goes_on;         // with the tile of the next task
   bool shares_depth;    // with the other block: Pairing::depth
   bool brings_halves;   // of the right operand at a time, which is Pairing::columns,
   bool shares_columns;  // and those for both blocks
 };
+static_assert(sizeof(Brought) == 144);
+
+// How far that is, in a slot of the kernel.
+struct alignas(16) Asked {
+  uint32_t first_step;  // of the ring, modulo both phases of all slots
+  uint32_t begun;       // steps of the first part that have been asked for during the task before
+  uint32_t follows;     // not 0: so the ring goes on from that
+  uint32_t unused;
+};
+
+struct Bringing {
+  Brought what;
+  Asked asked;
+};
+
+// The ring that stands, for the warp that asks: of what form it is, and the step that comes next.
+struct RingState {
+  uint64_t full[8];
+  uint64_t empty[8];
+  uint32_t form;  // slots and readers; 0: none has been made
+  uint32_t step;  // modulo both phases of all slots
+};
+
+// The tile `number` of a node whose operands have tensor maps. Host only.
+Brought brought_of(const Node& node, int64_t number);
 
 }  // namespace trek::device::tensor

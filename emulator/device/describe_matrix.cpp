@@ -123,6 +123,7 @@ void Describer::describe_copies() {
     if (maps_.empty()) to.pairing = 0;
   }
   to.has_maps = maps_.empty() ? 0 : 1;
+  to.operands_stay = is_immutable(0) && is_immutable(1) ? 1 : 0;
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
 }
 

@@ -263,16 +263,13 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 }  // namespace dispatch_detail
 
 #ifdef TREK_SM90A
-// A tile of a product whose operands have tensor maps, whose ring begin() makes.
-template <class Begin>
-TREK_TILE void multiply_copied(const Task& task, int64_t tile, Begin begin) {
-  if (task.thread() < 32) begin();
-  tensor::meet();
+// A tile of a product whose operands have tensor maps. The sync at the end is the caller's.
+TREK_TILE void multiply_copied(const Task& task, int64_t tile) {
+  tensor::begin_tile(task);
   if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
     multiply_tile_tensor_90a(task);
   else
     multiply_tile_f32_90a(task, tile);
-  task.sync();
 }
 #endif
 
@@ -325,9 +322,7 @@ TREK_TILE void execute(const Node& node, const Context& context, std::byte* shar
 #ifdef TREK_SM90A
   // A product whose operands have tensor maps is a unit of its own on a Hopper.
   if constexpr (kKind == Kind::matrix)
-    if (is_copied(node))
-      return multiply_copied(task, first,
-                             [&]() TREK_TILE_LAMBDA { tensor::begin_ring(task, first); });
+    if (is_copied(node)) return multiply_copied(task, first);
 #endif
   dispatch_detail::run_unit<kKind>(task, first, count);
   // The frame has the threads meet, once more where a fault is looked at.
@@ -342,18 +337,11 @@ TREK_TILE void execute(const Node& node, const Context& context, std::byte* shar
 #if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
-                                                             const tensor::Brought& brought,
-                                                             bool follows,
                                                              const Environment& environment) {
   const Task task(block);
   begin_task(task, block, node, environment, nullptr);
   forget_places(task);
-  multiply_copied(task, tile,
-                  [&]() TREK_TILE_LAMBDA { tensor::begin_ring(task, tile, brought, follows); });
-}
-TREK_UNIT void describe_copied(const Node& node, std::byte* arena, int64_t tile,
-                               tensor::Brought& brought) {
-  tensor::describe_ahead(node, arena, tile, brought);
+  multiply_copied(task, tile);
 }
 #endif
 #ifdef TREK_SM90A

@@ -27,21 +27,15 @@ TREK_UNIT_CALL void describe(const Block& block);
 #ifdef TREK_SM90A
 #ifndef TREK_SPECIALISED
 // execute() of a tile of a product whose operands have tensor maps, which cannot trap: the one that bring_copied() brings
-// meanwhile, as describe_copied() said it is to; `follows`: for whose first operands that has asked. It must not be called
-// but be in line (matrix_tensor_90a.h).
+// meanwhile. It must not be called but be in line (matrix_tensor_90a.h). The sync at the end is the caller's.
 TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block, const Node& node,
                                                              int64_t tile,
-                                                             const tensor::Brought& brought,
-                                                             bool follows,
                                                              const Environment& environment);
-// By one thread.
-TREK_UNIT void describe_copied(const Node& node, std::byte* arena, int64_t tile,
-                               tensor::Brought& brought);
 #endif
 // Brings the operands of such a tile; by all lanes of a warp that is none of the block's, to which memory that other
-// blocks wrote must be visible. Before it asks for the last of them it calls next(), which gives the task that is
-// executed next, if its inputs are there by now (tensor::Upcoming); next.goes_on() is called where its first operands
-// will be asked for, too.
+// blocks wrote must be visible. What is brought next.here() says, in memory at next.arena(). Before it asks for the last of
+// them it calls next.is_followed(), whether the task that is executed next is such a one, too, and its inputs are there by
+// now; next.behind() then says what is brought for that, and that the ring goes on is said in the `asked` of both.
 template <class Next>
 TREK_UNIT void bring_copied(Next next);
 #endif

@@ -144,14 +144,13 @@ TREK_TILE void call_f32_products(const Block& block) {
 // given, and the next task's, unless a program makes its elements in the ring's memory.
 TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
-  using tensor::Ring90;
-  const auto* brought = task.shared<const tensor::Brought>(Ring90::kBroughtAt);
+  const tensor::Bringing& bringing = tensor::kept_bringing(task);
   for (uint32_t number = 0;; ++number) {
     if (task.thread() == 0) describe_part(task, tile, number);
     if (task.thread() >= 32) keep_cut(task, task.thread() - 32);
     task.sync();
     // What is asked of a part is read anew behind the products, for which all registers are.
-    const uint32_t step = brought->first_step + number * brought->steps;
+    const uint32_t step = bringing.asked.first_step + number * bringing.what.steps;
     if (tensor::takes_turns(kept_cut(task)))
       multiply_turns_90a(task, step);
     else
@@ -165,7 +164,6 @@ TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
     }
     if (number + 1 >= parts) break;
   }
-  if (!brought->goes_on) tensor::end_ring(task, tensor::f32_slots(task.node().matrix));
 }
 #endif
 

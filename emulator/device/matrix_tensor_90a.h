@@ -71,13 +71,12 @@ TREK_TILE bool await_slot(const Task& task, uint32_t full, uint32_t parity) {
 TREK_TILE void give_back(const Task& task, uint32_t empty, bool is_here) {
   barrier_arrive(empty);
   if (!may_share_columns(task) || !is_here) return;
-  if (task.shared<const Brought>(Ring90::kBroughtAt)->shares_columns)
-    arrive_in_other_block(in_other_block(empty));
+  if (kept_brought(task).shares_columns) arrive_in_other_block(in_other_block(empty));
 }
 
 // All of k for the part that the ring has next. A warpgroup keeps one number during that, `step`, of the
-// steps of all parts so far: in the ring, step n is in slot n mod slots. The last slot of a part is given back
-// with the first of the next.
+// steps of all parts so far: in the ring, step n is in slot n mod slots. A slot is given back once the next one's products
+// have begun.
 template <uint32_t kColumns, Factors kFactors, Lies kLeft, Lies kRight>
 TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
   constexpr uint32_t kSlots = Ring90::slots(kColumns);
@@ -86,14 +85,16 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
   constexpr bool kBByLine = kRight != Lies::by_k;
 #pragma unroll
   for (uint32_t i = 0; i < kColumns / 2; ++i) sum[i] = 0;
-  const uint32_t end = step + task.shared<const Brought>(Ring90::kBroughtAt)->steps;
+  const uint32_t end = step + kept_brought(task).steps;
+  bool is_first = true;
+  bool is_here = true;
   TREK_ROLLED
   do {
     const uint32_t shared = memory_of(task);
-    const bool is_here = await_slot(task, Ring90::full(shared, step % kSlots), step / kSlots % 2);
+    is_here = await_slot(task, Ring90::full(shared, step % kSlots), step / kSlots % 2);
     const uint32_t left = Ring90::begin(shared) + step % kSlots * Ring90::slot_bytes(kColumns);
     if constexpr (kLeft == Lies::either) {
-      const Brought& brought = *task.shared<const Brought>(Ring90::kBroughtAt);
+      const Brought& brought = kept_brought(task);
       if (!brought.a_by_line) turn_boxes<kPartRows / 32>(task, left);
       if (!brought.b_by_line) turn_boxes<kColumns / 32>(task, left + Ring90::kLeft);
       before_products();
@@ -109,10 +110,13 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
                                                    b + j * kNextDepth<kBByLine>, 1);
     commit_products();
     wait_for_products<1>();  // those of the step before are done
-    if (step != 0 && opaque(task.thread()) % 128 == 0)
+    if (!is_first && opaque(task.thread()) % 128 == 0)
       give_back(task, Ring90::empty(shared, (step - 1) % kSlots), is_here);
+    is_first = false;
   } while (++step != end);
   take_products(sum);
+  if (opaque(task.thread()) % 128 == 0)
+    give_back(task, Ring90::empty(memory_of(task), (step - 1) % kSlots), is_here);
 }
 
 // Parts of 32 columns are for operands by line alone: of lines that are neighbours the engine brings 64 at a time. The left
@@ -214,12 +218,12 @@ TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t ro
 template <uint32_t kColumns>
 TREK_TILE void multiply_parts_90a(const Task& task) {
   // All that is kept: what else there is to know is worked out anew behind the products of each part.
-  uint32_t step = task.shared<const Brought>(Ring90::kBroughtAt)->first_step;
+  uint32_t step = kept_bringing(task).asked.first_step;
   for (;;) {
     float sum[kColumns / 2];
     multiply_any_90a<kColumns>(task, step, sum);
-    const Brought& parts = *task.shared<const Brought>(Ring90::kBroughtAt);
-    const uint32_t part = (step - parts.first_step) / parts.steps - 1;
+    const Brought& parts = kept_brought(task);
+    const uint32_t part = (step - kept_bringing(task).asked.first_step) / parts.steps - 1;
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
     const uint32_t column = parts.first_column + part % parts.across * kColumns;
     if constexpr (kHasPairs && kColumns >= 64)
@@ -235,25 +239,15 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
         break;
       }
     const bool is_last = row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column;
-    if constexpr (kHasPairs) {
-      // The last slot, too, so that all of the ring is known to be empty.
-      if (may_share_columns(task) && is_last && opaque(task.thread()) % 128 == 0)
-        give_back(task, Ring90::empty(memory_of(task), (step - 1) % Ring90::slots(kColumns)),
-                  task.shared<const Pair>(kPairAt)->left == 0);
-    }
     give_part_90a<kColumns>(task, parts, row, column, sum);
     if (is_last) break;
   }
-  task.sync();
   if constexpr (kHasPairs)
-    if (may_share_columns(task) && task.shared<const Brought>(Ring90::kBroughtAt)->shares_columns) {
+    if (may_share_columns(task) && kept_brought(task).shares_columns) {
+      task.sync();
       if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->freed;
       meet();
     }
-  // Copies of a tile that was left may be under way to the ring.
-  if (kHasPairs && task.shared<const Pair>(kPairAt)->left != 0) return;
-  if (!task.shared<const Brought>(Ring90::kBroughtAt)->goes_on)
-    end_ring(task, Ring90::slots(kColumns));
 }
 
 }  // namespace tensor

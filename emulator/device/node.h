@@ -484,7 +484,8 @@ struct Matrix {
   uint8_t has_maps;    // tensor maps of both operands are at the node's scratch (describe.h)
   uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
   uint8_t pairing;     // Pairing; with maps alone
-  uint8_t unused[2];
+  uint8_t operands_stay;  // nothing writes them during a launch
+  uint8_t unused[1];
   TailStep tail[kMaxTail];
 
   static constexpr uint8_t kNoTail = 0xFF;

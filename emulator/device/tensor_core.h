@@ -12,6 +12,7 @@
 #ifdef __CUDA__
 
 #include "emulator/device/copies.h"
+#include "emulator/device/ring.h"
 #include "isa/semantics/elements.h"
 
 namespace trek::device::tensor {
@@ -21,9 +22,6 @@ enum class Factors : uint8_t { f16, bf16, tf32 };
 template <Factors kFactors>
 inline constexpr uint32_t kBytesOf = kFactors == Factors::tf32 ? 4 : 2;  // of an element
 
-inline constexpr uint32_t kRowBytes = 128;  // of a row in shared memory
-// Elements of a row, and places of k that a slot of a ring holds.
-TREK_ON_DEVICE constexpr uint32_t row_elements(uint32_t bytes) { return kRowBytes / bytes; }
 // A product of tensor cores takes 32 bytes of k of each line: 16 elements, or 8.
 inline constexpr uint32_t kProductBytes = 32;
 
@@ -161,14 +159,16 @@ TREK_TILE void barrier_wait(uint32_t barrier, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
-// Makes barriers that this thread has initialised known to the copy engine, and orders memory that others
-// wrote by ordinary stores, which this thread may see, before what the engine reads and writes next. The fence of all
-// memories at once would wait for everything that this thread has stored to be seen by the whole device.
-TREK_TILE void before_engine() {
-  asm volatile(
-      "fence.mbarrier_init.release.cluster;\n"
-      "fence.proxy.async.shared::cta;\nfence.proxy.async.global;" ::
-          : "memory");
+// Orders memory that others wrote by ordinary stores, which this thread may see, before what the engine reads and writes
+// next, in shared memory and, where `global` says so, in the device's. The fence of all memories at once would wait for
+// everything that this thread has stored to be seen by the whole device.
+TREK_TILE void before_engine(bool global) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  if (global) asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+// Makes barriers that this thread has initialised known to the engine.
+TREK_TILE void barriers_made() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 // Makes what this thread has written to shared memory known to products of a warpgroup.
 TREK_TILE void before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

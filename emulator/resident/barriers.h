@@ -40,6 +40,16 @@ TREK_RESIDENT bool barrier_passed(uint32_t barrier, uint32_t parity) {
 TREK_RESIDENT bool barrier_passed(uint64_t* barrier, uint32_t parity) {
   return barrier_passed(shared_address(barrier), parity);
 }
+// The same at once: the other may take its time until the phase comes.
+TREK_RESIDENT bool barrier_has_passed(uint64_t* barrier, uint32_t parity) {
+  uint32_t passed;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+      : "=r"(passed)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return passed != 0;
+}
 TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
   while (!barrier_passed(barrier, parity)) {
   }

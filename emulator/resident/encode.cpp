@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/device/brought.h"
 #include "emulator/device/describe.h"
 #include "emulator/loading.h"
 #include "emulator/resident/pipeline.h"
@@ -67,6 +68,8 @@ class Encoder {
     Kind kind = Kind::task;
     std::vector<uint16_t> reads;  // the regions whose counters it reads
   };
+
+  int64_t append_brought(const Descriptor& descriptor, int64_t tile);
 
   const Plan& plan_;
   Image image_;
@@ -161,6 +164,17 @@ void Encoder::sort_tasks() {
   for (uint32_t t = 0; t < plan_.tasks.size(); ++t) tasks_[plan_.tasks[t].processor].push_back(t);
 }
 
+// What is brought for a tile, behind the descriptors: where, in units of 16 bytes.
+int64_t Encoder::append_brought(const Descriptor& descriptor, int64_t tile) {
+  const std::byte* at = image_.descriptors.data() + size_t{16} * descriptor.at;
+  const device::tensor::Brought brought =
+      device::tensor::brought_of(*reinterpret_cast<const device::Node*>(at), tile);
+  const size_t begin = image_.descriptors.size();
+  image_.descriptors.resize(begin + sizeof brought);
+  std::memcpy(image_.descriptors.data() + begin, &brought, sizeof brought);
+  return static_cast<int64_t>(begin / 16);
+}
+
 uint16_t Encoder::innermost_loop(uint32_t region) const {
   while (region != kNone && !plan_.regions[region].is_loop()) region = plan_.regions[region].parent;
   return region == kNone ? kNoRegion : static_cast<uint16_t>(region);
@@ -230,7 +244,9 @@ void Encoder::encode_task(uint32_t index) {
   record.reads = static_cast<uint8_t>(descriptor.reads.size());
   std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
   record.first = task.first;
-  record.count = record.kind == Kind::stays ? places_.count[index] : task.count;
+  record.count = record.kind == Kind::stays    ? places_.count[index]
+                 : record.kind == Kind::copied ? append_brought(descriptor, task.first)
+                                               : task.count;
   record.loop = innermost_loop(task.region);
   if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
   const auto waits = plan_.waits_of(task);

@@ -21,6 +21,7 @@
 
 #include "emulator/device/execute.h"
 #include "emulator/device/pairs.h"
+#include "emulator/device/ring.h"
 #include "emulator/resident/due.h"
 #include "emulator/resident/tasks.h"
 
@@ -52,7 +53,9 @@ struct Slot {
   const device::Node* node;          // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   Due due;
-  device::tensor::Brought brought;  // of Kind::copied, where the kernel's own code executes it
+  const unsigned char*
+      brought;  // of Kind::copied: where what is brought for it comes from; else null
+  device::tensor::Bringing bringing;
   alignas(16) unsigned char descriptor[device::kNodeBytes];
 };
 
@@ -68,6 +71,7 @@ struct Window {
 
 struct Shared {
   device::Pair pair;  // at device::kPairAt
+  device::tensor::RingState ring;
   Launch launch;
   uint64_t named[kSlots];
   uint64_t filled[kSlots];
@@ -75,8 +79,6 @@ struct Shared {
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
-  uint32_t
-      follows;  // the number of a task whose first operands were asked for during the one before
   uint32_t place[kMostComputeWarps];  // of each compute warp: see resident.cu
   uint64_t decisions;                 // told so far; processor 0
   alignas(128) Slot slot[kSlots];
@@ -84,6 +86,7 @@ struct Shared {
   RegionState regions[kSharedRegions];
 };
 static_assert(offsetof(Shared, pair) == 0);
+static_assert(device::kSharedBytes + offsetof(Shared, ring) == device::tensor::Ring90::kStateAt);
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident

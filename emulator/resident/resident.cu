@@ -232,6 +232,9 @@ class Controller {
       slot.leaves = 0;
       slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
       slot.fault = device::kNoFault;
+      slot.brought = record.kind == Kind::copied
+                         ? launch_.descriptors + size_t{16} * static_cast<uint64_t>(record.count)
+                         : nullptr;
       slot.due.moment = moment;
     }
     warp_sync();  // `leaves` is any lane's from here on
@@ -267,6 +270,10 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
         fetch((of_record ? to : slot.descriptor) + size_t{16} * line,
               (of_record ? record : descriptors) + size_t{16} * line);
       }
+      constexpr uint32_t kBroughtLines = sizeof slot.bringing.what / 16;
+      if (slot.brought != nullptr && lane < kBroughtLines)
+        fetch(reinterpret_cast<unsigned char*>(&slot.bringing.what) + size_t{16} * lane,
+              slot.brought + size_t{16} * lane);
     } else if (record == nullptr && lane == 0) {
       slot.record.kind = Kind::halt;
     }
@@ -292,12 +299,8 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
       if (!halt && slot.leaves != 0) store_volatile(&shared.left, 1);
       slot.skip = load_volatile(&shared.left);
     }
-#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
-    if (lane == 0 && slot.record.kind == Kind::copied)
-      device::describe_copied(
-          *slot.node, device::in_device_memory(reinterpret_cast<std::byte*>(launch.arena)),
-          slot.record.first, slot.brought);
-    warp_sync();
+#ifdef TREK_SM90A
+    if (lane == 0) slot.bringing.asked = {};
 #endif
     if (!await_all(launch, state, node, slot.due.moment, counter, slot.due.target[lane]) &&
         lane == 0) {
@@ -560,8 +563,8 @@ TREK_RESIDENT void compute() {
         perform_rows();
 #ifdef TREK_SM90A
       } else if (kind == Kind::copied) {
-        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first, slot.brought,
-                               shared.follows == n, environment_of(shared, slot));
+        device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
+                               environment_of(shared, slot));
 #endif
       } else {
         trapped = perform_any();
@@ -577,25 +580,27 @@ TREK_RESIDENT void compute() {
 }
 
 #ifdef TREK_SM90A
-// The task behind number `n`, which is Kind::copied and not skipped, where that is one of the kind, too, and ready. By one
-// lane.
-class NextCopied {
+// What is brought for task number `n`, which is Kind::copied and not skipped, and for the one behind it where that is one
+// of the kind, too, and ready.
+class Copied {
  public:
-  TREK_RESIDENT NextCopied(Shared& shared, uint32_t n) : shared_(shared), n_(n) {}
-  TREK_RESIDENT device::tensor::Upcoming operator()() const {
-#ifdef TREK_SPECIALISED
-    return {};  // only the code of a node knows what it brings
-#else
-    const uint32_t next = n_ + 1;
-    uint64_t* ready = &shared_.ready[next % kSlots];
-    if (!barrier_passed(ready, phase(next))) return {};
-    Slot& slot = shared_.slot[next % kSlots];
-    if (slot.record.kind != Kind::copied || slot.skip != 0 || slot.brought.steps == 0) return {};
-    return {shared_.slot[n_ % kSlots].node, slot.node, &slot.brought};
-#endif
+  TREK_RESIDENT Copied(Shared& shared, uint32_t n) : shared_(shared), n_(n) {}
+  TREK_RESIDENT device::tensor::Bringing& here() const {
+    return shared_.slot[n_ % kSlots].bringing;
   }
-  // Its first operands will have been asked for.
-  TREK_RESIDENT void goes_on() const { shared_.follows = n_ + 1; }
+  TREK_RESIDENT std::byte* arena() const {
+    return device::in_device_memory(reinterpret_cast<std::byte*>(shared_.launch.arena));
+  }
+  TREK_RESIDENT device::tensor::Bringing& behind() const {
+    return shared_.slot[(n_ + 1) % kSlots].bringing;
+  }
+  // By one lane.
+  TREK_RESIDENT bool is_followed() const {
+    const uint32_t next = n_ + 1;
+    if (!barrier_has_passed(&shared_.ready[next % kSlots], phase(next))) return false;
+    const Slot& slot = shared_.slot[next % kSlots];
+    return slot.record.kind == Kind::copied && slot.skip == 0;
+  }
 #ifdef TREK_SPECIALISED
   // Waits for a phase of a barrier at which the other block of a pair arrives.
   TREK_RESIDENT bool await(uint32_t barrier, uint32_t parity) const {
@@ -626,7 +631,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     const uint32_t times = slot.times;
     uint32_t* counter = counter_at(launch, signals ? slot.record.signal[lane] : 0);
 #ifdef TREK_SM90A
-    if (kind == Kind::copied && !trapped && !skips) device::bring_copied(NextCopied(shared, n));
+    if (kind == Kind::copied && !trapped && !skips) device::bring_copied(Copied(shared, n));
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
     if (kind == Kind::halt) return;
@@ -687,6 +692,11 @@ extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t 
 #ifdef TREK_SM90A
 // That it is there says to the host that units copy tensors by maps.
 extern "C" __attribute__((device, used)) uint32_t resident_copies_tensors = 1;
+extern "C" __attribute__((device, always_inline)) const trek::device::tensor::Bringing*
+trek_bringing() {
+  using namespace trek::resident;
+  return &pipeline().slot[Place().number() % kSlots].bringing;
+}
 #endif
 
 extern "C" __attribute__((global)) __attribute__((launch_bounds(trek::resident::kThreads, 1))) void
@@ -711,7 +721,7 @@ resident(const trek::resident::Launch parameters) {
     for (uint32_t& place : shared.place) place = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
-    shared.follows = ~0u;
+    shared.ring.form = shared.ring.step = 0;
     make_pair(shared);
     shared.decisions = decisions_before(parameters);
     follow_launch_before();

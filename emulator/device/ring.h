@@ -1,0 +1,54 @@
+// How shared memory is divided for a product on Hopper whose operands the tensor copy engine brings: a ring of slots, and
+// what stands beside it. Host and device.
+#pragma once
+
+#include "emulator/device/brought.h"
+#include "emulator/device/matrix_cut.h"
+
+namespace trek::device::tensor {
+
+inline constexpr uint32_t kRowBytes = 128;  // of a row in shared memory
+// Elements of a row, and places of k that a slot of a ring holds.
+TREK_ON_DEVICE constexpr uint32_t row_elements(uint32_t bytes) { return kRowBytes / bytes; }
+inline constexpr uint32_t kF32Depth = kRowBytes / 4;  // places of k of a slot
+
+// The ring of parts of so many columns: in a slot the left operand, then the right one.
+struct Ring90 {
+  static constexpr uint32_t kLeft = kPartRows * kRowBytes;  // of tensor cores
+  static constexpr uint32_t kMostSlots = 8;
+  // At the end of shared memory what is brought; behind that the barriers, which no unit writes over.
+  static constexpr uint32_t kBroughtAt = kSharedBytes - sizeof(Bringing);
+  static constexpr uint32_t kStateAt = kSharedBytes + 32;
+  // The ring begins at a multiple of 1024, behind the context and what the f32 product keeps of its part.
+  static constexpr uint32_t kBehind = shared_at::kSlots + 512;
+  static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;
+
+  TREK_ON_DEVICE static constexpr uint32_t slot_bytes(uint32_t columns, uint32_t rows = kPartRows) {
+    return (rows + columns) * kRowBytes;
+  }
+  TREK_ON_DEVICE static constexpr uint32_t slots(uint32_t columns) {
+    const uint32_t most = kRoom / slot_bytes(columns);
+    return most < kMostSlots ? most : kMostSlots;
+  }
+  TREK_TILE uint32_t begin(uint32_t shared) { return (shared + kBehind + 1023) & ~1023u; }
+  TREK_TILE uint32_t full(uint32_t shared, uint32_t slot) {
+    return shared + kStateAt + static_cast<uint32_t>(offsetof(RingState, full)) + 8 * slot;
+  }
+  TREK_TILE uint32_t empty(uint32_t shared, uint32_t slot) {
+    return shared + kStateAt + static_cast<uint32_t>(offsetof(RingState, empty)) + 8 * slot;
+  }
+};
+static_assert(sizeof(RingState::full) == 8 * Ring90::kMostSlots);
+static_assert(Ring90::slots(256) >= 4);
+
+// The ring of the f32 product: beside a part's sums of a segment, and its totals where there are several segments.
+TREK_ON_DEVICE constexpr uint32_t large_slots(int64_t k) {
+  return k > semantics::kDotSegment ? 2 : 4;
+}
+// Of parts of groups of warps that take turns: both halves of a block of k for each.
+TREK_ON_DEVICE constexpr uint32_t turns_slots(const Cut& cut) { return 2 * cut.groups; }
+TREK_ON_DEVICE constexpr bool takes_turns(const Cut& cut) {
+  return cut.patch == matrix_f32::kTurnsPatch;
+}
+
+}  // namespace trek::device::tensor

@@ -1,0 +1,173 @@
+// What is said to be brought for the tiles of a product: that all tiles together are the product, each once.
+#include "emulator/device/brought.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "emulator/device/describe.h"
+#include "emulator/device/matrix_turns.h"
+#include "emulator/device/ring.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::device::test {
+namespace {
+
+using tensor::Brought;
+using tensor::brought_of;
+
+struct Product {
+  const char* element;
+  int m;
+  int n;
+  int k;
+  bool ta;
+  bool tb;
+  int batch;
+};
+
+std::string operand(const Product& of, int rows, int columns) {
+  return of.batch == 1 ? fmt::format("{}[{},{}]", of.element, rows, columns)
+                       : fmt::format("{}[{},{},{}]", of.element, of.batch, rows, columns);
+}
+
+// Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps.
+std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none) {
+  plan::Device device = *plan::find_device("h200");
+  device.has_pairs = pairing != plan::Pairing::none;
+  const isa::Module module = plan::test::assembled(
+      fmt::format(".state @a {} = 1\n.state @b {} = 1\n.output @x {}\n.func main() {{\n@x = matmul "
+                  "@a, @b{}{}\n}}\n",
+                  of.ta ? operand(of, of.k, of.m) : operand(of, of.m, of.k),
+                  of.tb ? operand(of, of.n, of.k) : operand(of, of.k, of.n),
+                  operand(of, of.m, of.n), of.ta ? ", ta" : "", of.tb ? ", tb" : ""));
+  plan::LinkOptions options;
+  options.fast = std::string_view(of.element) != "f32";
+  const auto plan = plan::link(module, device, options);
+  REQUIRE(plan);
+  const uint32_t number = plan::test::node_of(*plan, isa::Opcode::Matmul);
+  Described described = describe(*plan, number);
+  described.set_scratch(1 << 20);
+  std::vector<Brought> all;
+  if (!is_copied(described.node())) return all;
+  if (static_cast<Pairing>(described.node().matrix.pairing) != static_cast<Pairing>(pairing))
+    return all;
+  for (const plan::Task& task : plan->tasks)
+    if (task.node == number) all.push_back(brought_of(described.node(), task.first));
+  return all;
+}
+
+// The slots of a part, by where they begin in k.
+std::vector<uint32_t> slots_of(const Brought& brought) {
+  std::vector<uint32_t> slots;
+  SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, brought.first_k};
+  do slots.push_back(order.k);
+  while (order.next());
+  std::sort(slots.begin(), slots.end());
+  return slots;
+}
+
+}  // namespace
+
+TEST_CASE("tiles whose operands are brought are the product, each element once") {
+  for (const Product& of : {
+           Product{"bf16", 512, 512, 512, false, true, 1},
+           Product{"bf16", 1000, 1096, 1024, false, true, 1},
+           Product{"bf16", 2048, 768, 4096, true, false, 1},
+           Product{"f16", 4296, 3048, 56, false, false, 1},
+           Product{"f32", 1024, 1024, 1024, false, false, 1},
+           Product{"bf16", 256, 256, 512, false, true, 6},
+       }) {
+    INFO(of.element << " " << of.m << " x " << of.n << " x " << of.k);
+    const std::vector<Brought> all = all_brought(of);
+    REQUIRE(!all.empty());
+    std::set<std::tuple<uint32_t, uint32_t, uint32_t>> parts;
+    uint64_t outputs = 0;
+    for (const Brought& brought : all) {
+      CHECK(brought.left_matrix == brought.batch);
+      CHECK(brought.right_matrix == brought.batch);
+      CHECK(brought.batch < static_cast<uint32_t>(of.batch));
+      CHECK(brought.end_row <= static_cast<uint32_t>(of.m));
+      CHECK(brought.end_column <= static_cast<uint32_t>(of.n));
+      outputs += uint64_t{brought.end_row - brought.first_row} *
+                 (brought.end_column - brought.first_column);
+      for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows)
+        for (uint32_t column = brought.first_column; column < brought.end_column;
+             column += brought.columns)
+          CHECK(parts.insert({brought.batch, row, column}).second);
+      const std::vector<uint32_t> slots = slots_of(brought);
+      CHECK(slots.size() == brought.steps);
+      for (size_t i = 0; i < slots.size(); ++i) CHECK(slots[i] == i * brought.depth);
+      CHECK(slots.size() * brought.depth >= static_cast<size_t>(of.k));
+      CHECK(brought.slots * tensor::Ring90::slot_bytes(brought.columns, brought.rows) <=
+            tensor::Ring90::kRoom);
+      CHECK(brought.maps == 1 << 20);
+      const tensor::Joint& joint = brought.joint;
+      CHECK(joint.form == all.front().joint.form);
+      CHECK(overlap(joint.left, joint.left));
+      CHECK(!overlap(joint.left, joint.right));
+      CHECK(!overlap(joint.left, joint.result));
+      CHECK(!overlap(joint.right, joint.result));
+    }
+    CHECK(outputs == uint64_t{1} * of.batch * of.m * of.n);
+  }
+}
+
+TEST_CASE("of a pair by depth each brings half of the steps of both") {
+  const Product of{"bf16", 128, 4096, 4096, false, true, 1};
+  const std::vector<Brought> all = all_brought(of, plan::Pairing::depth);
+  REQUIRE(!all.empty());
+  std::map<uint32_t, std::vector<Brought>> pairs;  // by their first column
+  for (const Brought& brought : all) pairs[brought.first_column].push_back(brought);
+  for (const auto& [column, pair] : pairs) {
+    REQUIRE(pair.size() == 2);
+    const Brought& lower = pair[pair[0].half];
+    const Brought& upper = pair[1 - pair[0].half];
+    CHECK((lower.half == 0 && upper.half == 1));
+    CHECK(lower.end_column == upper.end_column);
+    CHECK(lower.end_column - lower.first_column <= lower.columns);
+    CHECK((lower.shares_depth && upper.shares_depth));
+    CHECK(lower.joint.form == tensor::Joint::kAlone);
+    std::vector<uint32_t> steps = slots_of(lower);
+    const std::vector<uint32_t> others = slots_of(upper);
+    CHECK(steps.size() == lower.steps);
+    CHECK(others.size() == upper.steps);
+    CHECK((lower.steps_of_other == upper.steps && upper.steps_of_other == lower.steps));
+    steps.insert(steps.end(), others.begin(), others.end());
+    for (size_t i = 0; i < steps.size(); ++i) CHECK(steps[i] == i * lower.depth);
+    CHECK(steps.size() * lower.depth >= static_cast<size_t>(of.k));
+  }
+}
+
+TEST_CASE(
+    "of a pair by columns both give slots back to both, and a tile that is alone brings all") {
+  const Product of{"bf16", 4128, 744, 6280, false, false, 1};
+  const std::vector<Brought> all = all_brought(of, plan::Pairing::columns);
+  REQUIRE(!all.empty());
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> halves;  // by rows and columns of the tile
+  for (const Brought& brought : all)
+    halves[{brought.first_row, brought.first_column}] = brought.half;
+  uint32_t alone = 0;
+  for (const Brought& brought : all) {
+    CHECK(brought.brings_halves);
+    CHECK(brought.joint.form == tensor::Joint::kAlone);
+    CHECK(brought.readers == (brought.shares_columns ? 4 : 2));
+    const uint32_t rows = all.front().end_row - all.front().first_row;
+    const uint32_t other = brought.half == 0 ? brought.first_row + rows : brought.first_row - rows;
+    const auto found = halves.find({other, brought.first_column});
+    if (!brought.shares_columns) ++alone;
+    if (!brought.shares_columns) continue;
+    REQUIRE(found != halves.end());
+    CHECK(found->second == 1 - brought.half);
+  }
+  CHECK(alone < all.size() / 2);
+}
+
+}  // namespace trek::device::test
