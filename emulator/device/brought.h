@@ -32,9 +32,8 @@ struct alignas(16) Joint {
 
 // A tile whose operands are brought: its parts, and the copies of each.
 struct alignas(16) Brought {
-  uint64_t
-      maps;  // where the tensor maps lie in the arena: of the left operand, then of the right one
-  uint32_t batch;        // of the result,
+  uint64_t maps;   // where the tensor maps lie in the arena: the left operand's, then the right
+  uint32_t batch;  // of the result,
   uint32_t left_matrix;  // and of the operands
   uint32_t right_matrix;
   uint32_t first_row;

@@ -398,8 +398,8 @@ TREK_TILE void bring_tile(Next next) {
     barrier_wait(barrier, parity);
     return true;
   };
-  RingPlace place =
-      ring_place(first_step, brought.slots);  // of the lane that is elected, always the same
+  // Of the lane that is elected, always the same.
+  RingPlace place = ring_place(first_step, brought.slots);
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
     TREK_ROLLED

@@ -53,8 +53,7 @@ struct Slot {
   const device::Node* node;          // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   Due due;
-  const unsigned char*
-      brought;  // of Kind::copied: where what is brought for it comes from; else null
+  const unsigned char* brought;  // where `bringing` comes from; null but for Kind::copied
   device::tensor::Bringing bringing;
   alignas(16) unsigned char descriptor[device::kNodeBytes];
 };
