@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/device/index.h"
+#include "emulator/device/matrix_tile.h"
 #include "emulator/device/matrix_turns.h"
 #include "emulator/device/ring.h"
 
@@ -10,36 +11,12 @@ namespace trek::device::tensor {
 
 namespace {
 
-// A tile of a product, and the others beside it.
-class Tile {
- public:
-  Tile(const Matrix& of, int64_t number) : of_(of) {
-    const int64_t tiles = of.down * of.across;  // of a matrix
-    batch = number / tiles;
-    row = number % tiles / of.across * of.tile_rows;
-    column = number % of.across * of.tile_columns;
-  }
-  int64_t end_row() const { return std::min(row + of_.tile_rows, of_.m); }
-  int64_t end_column() const { return std::min(column + of_.tile_columns, of_.n); }
-  uint32_t half_of_rows() const { return static_cast<uint32_t>(row / of_.tile_rows % 2); }
-  uint32_t half_of_columns() const { return static_cast<uint32_t>(column / of_.tile_columns % 2); }
-  // Whether the right operand's columns are brought by two blocks: where the tile that would be the other's exists, and
-  // has as many parts.
-  bool shares_columns() const {
-    const int64_t other = half_of_rows() != 0 ? row - of_.tile_rows : row + of_.tile_rows;
-    return other < of_.m && parts_down(other) == parts_down(row);
-  }
-
-  int64_t batch = 0;
-  int64_t row = 0;
-  int64_t column = 0;
-
- private:
-  int64_t parts_down(int64_t first) const {
-    return (std::min(of_.m - first, of_.tile_rows) + kPartRows - 1) / kPartRows;
-  }
-  const Matrix& of_;
-};
+// How parts are multiplied.
+enum class Way { tensor_cores, turns, large };
+Way way_of(const Matrix& of) {
+  if (static_cast<Product>(of.product) == Product::tensor) return Way::tensor_cores;
+  return takes_turns(of.cut) ? Way::turns : Way::large;
+}
 
 Extent extent_of(const Operand& at) {
   constexpr int64_t kUnit = 256;
@@ -49,45 +26,45 @@ Extent extent_of(const Operand& at) {
 }
 
 // Of parts, how large they are, and of the ring: how many slots, and who reads each.
-void set_parts(const Matrix& of, Brought& to) {
-  const auto warps = kBlockThreads / 32;
+void set_parts(const Matrix& of, Way way, Brought& to) {
+  constexpr uint32_t kWarps = kBlockThreads / 32;
+  const bool is_tensor = way == Way::tensor_cores;
+  to.ends = is_tensor ? of.tail_steps == Matrix::kNoTail : of.cut.plain == 0;
   to.rows = kPartRows;
-  if (static_cast<Product>(of.product) == Product::tensor) {
-    to.columns = of.part_columns;
-    to.slots = Ring90::slots(to.columns);
-    to.readers = 2;  // warpgroups
-    to.ends = of.tail_steps == Matrix::kNoTail;
-    return;
-  }
-  to.ends = of.cut.plain == 0;
-  if (takes_turns(of.cut)) {
-    to.rows = 1u << of.cut.row_bits;
-    to.columns = matrix_f32::kTurnsLines;
-    to.slots = turns_slots(of.cut);
-    to.readers = warps / of.cut.groups;
-  } else {
-    to.columns = kPartRows;
-    to.slots = large_slots(of.k);
-    to.readers = warps;
+  switch (way) {
+    case Way::tensor_cores:
+      to.columns = of.part_columns;
+      to.slots = Ring90::slots(to.columns);
+      to.readers = 2;  // warpgroups
+      break;
+    case Way::turns:
+      to.rows = 1u << of.cut.row_bits;
+      to.columns = matrix_f32::kTurnsLines;
+      to.slots = turns_slots(of.cut);
+      to.readers = kWarps / of.cut.groups;
+      break;
+    case Way::large:
+      to.columns = kPartRows;
+      to.slots = large_slots(of.k);
+      to.readers = kWarps;
+      break;
   }
 }
 
 // All of k, in steps, of which groups of warps may take turns.
-void set_depth(const Node& node, Brought& to) {
+void set_depth(const Node& node, Way way, Brought& to) {
   const Matrix& of = node.matrix;
-  const bool by_turns = static_cast<Product>(of.product) != Product::tensor && takes_turns(of.cut);
   to.k = static_cast<uint32_t>(of.k);
   to.depth =
       row_elements(static_cast<uint32_t>(size_of(static_cast<DType>(node.operand(0).dtype))));
-  to.block = by_turns ? matrix_f32::kBlock : to.depth;
-  to.round = by_turns ? of.cut.groups * to.block : SlotOrder::kOneRound;
+  to.block = way == Way::turns ? matrix_f32::kBlock : to.depth;
+  to.round = way == Way::turns ? of.cut.groups * to.block : SlotOrder::kOneRound;
   to.steps = (to.k + to.depth - 1) / to.depth;
 }
 
-void set_copies(const Matrix& of, Brought& to) {
-  const uint32_t at_once = static_cast<Product>(of.product) == Product::tensor ? to.depth
-                           : takes_turns(of.cut) ? matrix_f32::kTurnsLines
-                                                 : kPartRows;
+// Of lines that are neighbours a copy brings 128 bytes for tensor cores, for the dot order those of a part's columns.
+void set_copies(const Matrix& of, Way way, Brought& to) {
+  const uint32_t at_once = way == Way::tensor_cores ? to.depth : to.columns;
   to.a_by_line = of.a_k == 1;
   to.b_by_line = of.b_k == 1;
   to.left_lines = to.a_by_line ? lines_brought(of.m, to.rows) : at_once;
@@ -100,7 +77,7 @@ void share_depth(const Matrix& of, const Tile& tile, Brought& to) {
   const uint32_t all = to.steps;
   const uint32_t first = (all + 1) / 2;
   to.shares_depth = true;
-  to.half = tile.half_of_columns();
+  to.half = static_cast<uint32_t>(tile.first_column / of.tile_columns % 2);
   to.first_column -= to.half * width;
   to.end_column = static_cast<uint32_t>(std::min<int64_t>(to.first_column + 2 * width, of.n));
   to.steps = to.half == 0 ? first : all - first;
@@ -111,11 +88,16 @@ void share_depth(const Matrix& of, const Tile& tile, Brought& to) {
     to.first_k = first * to.depth;
 }
 
-// Of one of two tiles above each other, whose blocks bring half of the columns each, to both.
-void share_columns(const Tile& tile, Brought& to) {
+// Of one of two tiles above each other, whose blocks bring half of the columns each, to both: where the other one exists,
+// and has as many parts.
+void share_columns(const Matrix& of, const Tile& tile, Brought& to) {
+  const auto parts_from = [&](int64_t row) {
+    return (std::min(of.m - row, of.tile_rows) + kPartRows - 1) / kPartRows;
+  };
   to.brings_halves = true;
-  to.half = tile.half_of_rows();
-  to.shares_columns = tile.shares_columns();
+  to.half = static_cast<uint32_t>(tile.first_row / of.tile_rows % 2);
+  const int64_t other = tile.first_row + (to.half != 0 ? -of.tile_rows : of.tile_rows);
+  to.shares_columns = other < of.m && parts_from(other) == parts_from(tile.first_row);
   if (to.b_by_line) to.right_lines /= 2;
   if (to.shares_columns) to.readers *= 2;
 }
@@ -124,27 +106,28 @@ void share_columns(const Tile& tile, Brought& to) {
 
 Brought brought_of(const Node& node, int64_t number) {
   const Matrix& of = node.matrix;
-  const Tile tile(of, number);
+  const Tile tile = tile_of(of, number);
+  const Way way = way_of(of);
   Brought to{};
   to.maps = static_cast<uint64_t>(node.scratch);
   to.batch = static_cast<uint32_t>(tile.batch);
   to.left_matrix = static_cast<uint32_t>(place_here(node, of.a_batch, tile.batch));
   to.right_matrix = static_cast<uint32_t>(place_here(node, of.b_batch, tile.batch));
-  to.first_row = static_cast<uint32_t>(tile.row);
-  to.first_column = static_cast<uint32_t>(tile.column);
-  to.end_row = static_cast<uint32_t>(tile.end_row());
-  to.end_column = static_cast<uint32_t>(tile.end_column());
+  to.first_row = static_cast<uint32_t>(tile.first_row);
+  to.first_column = static_cast<uint32_t>(tile.first_column);
+  to.end_row = static_cast<uint32_t>(tile.end_row);
+  to.end_column = static_cast<uint32_t>(tile.end_column);
   to.joint = {Joint::kAlone, of.operands_stay, extent_of(node.operand(0)),
               extent_of(node.operand(1)), extent_of(node.result(0))};
-  set_parts(of, to);
-  set_depth(node, to);
-  set_copies(of, to);
+  set_parts(of, way, to);
+  set_depth(node, way, to);
+  set_copies(of, way, to);
   const auto pairing = static_cast<Pairing>(of.pairing);
   if (pairing == Pairing::depth) share_depth(of, tile, to);
-  if (pairing == Pairing::columns) share_columns(tile, to);
+  if (pairing == Pairing::columns) share_columns(of, tile, to);
   const uint32_t width = to.end_column - to.first_column;
   to.across = to.shares_depth ? 1 : (width + to.columns - 1) / to.columns;
-  if (!to.ends && pairing == Pairing::none && to.round == SlotOrder::kOneRound)
+  if (!to.ends && pairing == Pairing::none && way != Way::turns)
     to.joint.form = to.columns << 16 | to.readers << 8 | to.slots;
   return to;
 }

@@ -102,6 +102,10 @@ TREK_TILE Asker asker_of(const Brought& brought, const std::byte* arena) {
   return by;
 }
 
+TREK_TILE SlotOrder order_of(const Brought& brought, uint32_t first_k) {
+  return {brought.k, brought.depth, brought.block, brought.round, first_k};
+}
+
 // Where a lane that asks is in the ring.
 struct RingPlace {
   uint32_t slot;
@@ -329,7 +333,7 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
     TREK_ROLLED
     for (uint32_t column = brought.first_column; column < brought.end_column;
          column += brought.columns) {
-      SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, first_k};
+      SlotOrder order = order_of(brought, first_k);
       first_k = 0;
       bool last =
           row + brought.rows >= brought.end_row && column + brought.columns >= brought.end_column;
@@ -353,7 +357,7 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
   if (steps_behind == 0) return step;
   const Asker at = asker_of(next.behind().what, next.arena());
   if (at.brought.joint.stays == 0) before_engine(true);
-  SlotOrder order = {at.brought.k, at.brought.depth, at.brought.block, at.brought.round};
+  SlotOrder order = order_of(at.brought, at.brought.first_k);
   ask<false>(at, at.brought.first_row, at.brought.first_column, steps_behind * at.brought.depth,
              order, place, wait);
   return step;
@@ -405,7 +409,7 @@ TREK_TILE void bring_tile(Next next) {
     TREK_ROLLED
     for (uint32_t column = brought.first_column; column < brought.end_column;
          column += brought.columns) {
-      SlotOrder order = {brought.k, brought.depth, brought.block, brought.round, brought.first_k};
+      SlotOrder order = order_of(brought, brought.first_k);
       if (elected()) {
         ask<false>(by, row, column, kNoStop, order, place, wait);
         if constexpr (kHasPairs)

@@ -14,38 +14,13 @@
 #ifdef __CUDA__
 
 #include "emulator/device/matrix_tail.h"
+#include "emulator/device/matrix_tile.h"
 #include "emulator/device/pieces.h"
 #include "emulator/device/stage.h"
 
 namespace trek::device {
 
 namespace tensor {
-
-// A tile of a node, in rows and columns of one matrix of the batch.
-struct Tile {
-  int64_t batch;
-  int64_t first_row;
-  int64_t first_column;
-  int64_t end_row;
-  int64_t end_column;
-};
-// The one in a row and a column of tiles.
-TREK_TILE Tile tile_at(const Matrix& of, int64_t batch, int64_t row, int64_t column) {
-  Tile tile;
-  tile.batch = batch;
-  tile.first_row = row * of.tile_rows;
-  tile.first_column = column * of.tile_columns;
-  tile.end_row = tile.first_row + of.tile_rows < of.m ? tile.first_row + of.tile_rows : of.m;
-  tile.end_column =
-      tile.first_column + of.tile_columns < of.n ? tile.first_column + of.tile_columns : of.n;
-  return tile;
-}
-TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
-  const int64_t tiles = of.down * of.across;  // of a matrix
-  const int64_t batch = number < tiles ? 0 : number / tiles;
-  const int64_t within = number - batch * tiles;
-  return tile_at(of, batch, within / of.across, within % of.across);
-}
 
 // The deliver program over outputs that are in shared memory at kValues, [rows][columns]: its results are
 // there after a sync, which is the caller's.

@@ -21,35 +21,29 @@ TREK_RESIDENT void barrier_arrive(uint64_t* barrier) {
       "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(shared_address(barrier))
       : "memory");
 }
-// On a Hopper the hardware puts a thread that has to wait to sleep; elsewhere it asks again, at the expense of the
-// other warps.
+// Whether a phase of a barrier has come.
+#define TREK_ASK_BARRIER(name, wait)                                       \
+  TREK_RESIDENT bool name(uint32_t barrier, uint32_t parity) {             \
+    uint32_t passed;                                                       \
+    asm volatile("{ .reg .pred p; mbarrier." wait                          \
+                 ".parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }" \
+                 : "=r"(passed)                                            \
+                 : "r"(barrier), "r"(parity)                               \
+                 : "memory");                                              \
+    return passed != 0;                                                    \
+  }                                                                        \
+  TREK_RESIDENT bool name(uint64_t* barrier, uint32_t parity) {            \
+    return name(shared_address(barrier), parity);                          \
+  }
+TREK_ASK_BARRIER(barrier_has_passed, "test_wait")
+// The same for who has to wait: on a Hopper the hardware puts the thread to sleep; elsewhere it asks again, at the expense
+// of the other warps.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define TREK_WAIT "try_wait"
+TREK_ASK_BARRIER(barrier_passed, "try_wait")
 #else
-#define TREK_WAIT "test_wait"
+TREK_ASK_BARRIER(barrier_passed, "test_wait")
 #endif
-TREK_RESIDENT bool barrier_passed(uint32_t barrier, uint32_t parity) {
-  uint32_t passed;
-  asm volatile("{ .reg .pred p; mbarrier." TREK_WAIT
-               ".parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-               : "=r"(passed)
-               : "r"(barrier), "r"(parity)
-               : "memory");
-  return passed != 0;
-}
-TREK_RESIDENT bool barrier_passed(uint64_t* barrier, uint32_t parity) {
-  return barrier_passed(shared_address(barrier), parity);
-}
-// The same at once: the other may take its time until the phase comes.
-TREK_RESIDENT bool barrier_has_passed(uint64_t* barrier, uint32_t parity) {
-  uint32_t passed;
-  asm volatile(
-      "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-      : "=r"(passed)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
-  return passed != 0;
-}
+#undef TREK_ASK_BARRIER
 TREK_RESIDENT void barrier_wait(uint64_t* barrier, uint32_t parity) {
   while (!barrier_passed(barrier, parity)) {
   }
@@ -67,8 +61,6 @@ TREK_RESIDENT void arrive_fetched(uint64_t* barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier))
                : "memory");
 }
-
-#undef TREK_WAIT
 
 // Words that other warps of the block write at any time.
 TREK_RESIDENT uint32_t load_volatile(const uint32_t* p) {

@@ -17,7 +17,7 @@ TREK_RESIDENT void make_pair(Shared& shared) {
   barrier_init(&shared.pair.sent, 1);
   shared.pair.freed = shared.pair.exchanged = shared.pair.left = 0;
 #ifdef TREK_SM90A
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  device::tensor::barriers_made();
 #endif
 }
 // Both blocks, by all of their threads: before either is sent anything, and before either ends, since what is sent to a

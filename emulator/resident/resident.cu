@@ -300,7 +300,7 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
       slot.skip = load_volatile(&shared.left);
     }
 #ifdef TREK_SM90A
-    if (lane == 0) slot.bringing.asked = {};
+    if (lane == 0 && slot.record.kind == Kind::copied) slot.bringing.asked = {};
 #endif
     if (!await_all(launch, state, node, slot.due.moment, counter, slot.due.target[lane]) &&
         lane == 0) {

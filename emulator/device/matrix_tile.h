@@ -1,0 +1,29 @@
+// Where a tile of a product lies. Host and device.
+#pragma once
+
+#include "emulator/device/node.h"
+
+namespace trek::device::tensor {
+
+// A tile of a node, in rows and columns of one matrix of the batch.
+struct Tile {
+  int64_t batch;
+  int64_t first_row;
+  int64_t first_column;
+  int64_t end_row;
+  int64_t end_column;
+};
+TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
+  const int64_t tiles = of.down * of.across;  // of a matrix
+  Tile tile;
+  tile.batch = number < tiles ? 0 : number / tiles;
+  const int64_t within = number - tile.batch * tiles;
+  tile.first_row = within / of.across * of.tile_rows;
+  tile.first_column = within % of.across * of.tile_columns;
+  tile.end_row = tile.first_row + of.tile_rows < of.m ? tile.first_row + of.tile_rows : of.m;
+  tile.end_column =
+      tile.first_column + of.tile_columns < of.n ? tile.first_column + of.tile_columns : of.n;
+  return tile;
+}
+
+}  // namespace trek::device::tensor
