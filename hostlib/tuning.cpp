@@ -141,8 +141,9 @@ isa::Result<CandidatesModule> module_of(const Wanted& wanted, std::span<const Tr
                           {Builder::number(wanted.ta), Builder::number(wanted.tb), Ref(), Ref(),
                            Builder::dtype(wanted.c.dtype)},
                           {each.c});
-      made.tiles->set_instruction(static_cast<uint32_t>(build.function().code.size() - 1),
-                                  tried[i].tiles);
+      if (!tried[i].is_divided)
+        made.tiles->set_instruction(static_cast<uint32_t>(build.function().code.size() - 1),
+                                    tried[i].tiles);
     }
     if (!fault) fault = build.yield({});
   }
@@ -235,7 +236,8 @@ void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen
   for (const plan::MatrixTiles& tiles : plan::candidates(plan.device, work)) {
     const double cycles = plan::estimate(plan.device, work, tiles);
     const auto slower = [](double than, const TriedTiles& each) { return than < each.cycles; };
-    tried.insert(std::upper_bound(tried.begin(), tried.end(), cycles, slower), {tiles, cycles, {}});
+    tried.insert(std::upper_bound(tried.begin(), tried.end(), cycles, slower),
+                 {tiles, false, cycles, {}});
   }
   product.candidates = tried.size();
   const double hopeless = kHopeless * tried[0].cycles;
@@ -245,7 +247,12 @@ void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen
     if (wanted || tried[i].tiles == before) tried[kept++] = tried[i];
   }
   tried.resize(kept);
+  // What no tiles for the whole product are is the plan's own division, which it thinks better than all of these.
   const auto is_before = [&](const TriedTiles& each) { return each.tiles == before; };
+  if (std::ranges::none_of(tried, is_before)) {
+    tried.insert(tried.begin(), {before, true, 0, {}});
+    ++product.candidates;
+  }
   product.before =
       static_cast<size_t>(std::find_if(tried.begin(), tried.end(), is_before) - tried.begin());
   product.now = product.fastest = product.before;

@@ -31,7 +31,9 @@ struct TuneOptions {
 
 struct TriedTiles {
   plan::MatrixTiles tiles;
-  double cycles = 0;          // the cost model's estimate
+  bool is_divided =
+      false;  // the last rows have tiles of their own, as the plan has it that measures nothing
+  double cycles = 0;          // the cost model's estimate; of what is divided none
   measure::Estimate seconds;  // until all that stand beside each other are done
 };
 

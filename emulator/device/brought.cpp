@@ -81,7 +81,6 @@ void share_depth(const Matrix& of, const Tile& tile, Brought& to) {
   to.first_column -= to.half * width;
   to.end_column = static_cast<uint32_t>(std::min<int64_t>(to.first_column + 2 * width, of.n));
   to.steps = to.half == 0 ? first : all - first;
-  to.steps_of_other = all - to.steps;
   if (to.half == 0)
     to.k = first * to.depth;
   else
@@ -127,8 +126,10 @@ Brought brought_of(const Node& node, int64_t number) {
   if (pairing == Pairing::columns) share_columns(of, tile, to);
   const uint32_t width = to.end_column - to.first_column;
   to.across = to.shares_depth ? 1 : (width + to.columns - 1) / to.columns;
-  if (!to.ends && pairing == Pairing::none && way != Way::turns)
-    to.joint.form = to.columns << 16 | to.readers << 8 | to.slots;
+  const bool is_torn = to.brings_halves && !to.shares_columns;
+  if (!to.ends && !is_torn && way != Way::turns)
+    to.joint.form =
+        static_cast<uint32_t>(pairing) << 28 | to.columns << 16 | to.readers << 8 | to.slots;
   return to;
 }
 

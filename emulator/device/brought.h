@@ -19,9 +19,9 @@ TREK_ON_DEVICE constexpr bool overlap(const Extent& a, const Extent& b) {
 
 // What says whether one ring goes on from a tile to the next.
 struct alignas(16) Joint {
-  // Of the ring, by which they must be alike: its slots, who reads them, and columns; kAlone: neither goes on with another's,
-  // and both begin with the first slot. Where there are turns, the slot that is asked for last is not the one with the last
-  // k, and groups know theirs by numbers; in a pair both blocks' must be the same; and a tail may need the ring's memory.
+  // Of the ring, by which they must be alike: its slots, who reads them, columns, and what two blocks share; kAlone: neither
+  // goes on with another's, and both begin with the first slot. Where there are turns, the slot that is asked for last is
+  // not the one with the last k, and groups know theirs by numbers; and a tail may need the ring's memory.
   uint32_t form;
   uint32_t stays;  // not 0: nothing writes the operands during a launch
   Extent left;
@@ -54,10 +54,7 @@ struct alignas(16) Brought {
   // Lines of a copy of each operand: of a part all that exist where its k are neighbours.
   uint32_t left_lines;
   uint32_t right_lines;
-  // Of a tile that two blocks work on: which half of the columns is this one's, to give or to bring; and the steps of the
-  // other one.
-  uint32_t half;
-  uint32_t steps_of_other;
+  uint32_t half;  // of a tile that two blocks work on: of the columns, to give or to bring
   Joint joint;
   bool a_by_line;
   bool b_by_line;
@@ -87,6 +84,12 @@ struct RingState {
   uint64_t empty[8];
   uint32_t form;  // slots and readers; 0: none has been made
   uint32_t step;  // modulo both phases of all slots
+  // Of tiles by columns: what the other block has told so far, and begun, which is the phases that its barriers are in;
+  // whether this block has said that the ring goes on to the next; and whether the other's word for that is to be heard.
+  uint32_t heard;
+  uint32_t begun;
+  uint32_t goes_on;
+  uint32_t is_unheard;
 };
 
 // The tile `number` of a node whose operands have tensor maps. Host only.

@@ -160,7 +160,8 @@ TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
     task.sync();
     if (!is_given) {
       deliver_part(task);
-      tensor::meet();
+      task.sync();  // programs have their slots where the next part is described
+      tensor::say_given();
     }
     if (number + 1 >= parts) break;
   }

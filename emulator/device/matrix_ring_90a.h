@@ -31,9 +31,9 @@ namespace tensor {
 // The address of the memory that units share.
 TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shared<std::byte>(0)); }
 
-// The warp that asks for copies, and the warpgroups: where a part has been given whose tail needed the ring's memory, and at
-// the end of a tile that two blocks have shared.
-TREK_TILE void meet() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
+// The block has given a part whose tail needed the ring's memory; the warp that asks for copies waits for that.
+TREK_TILE void say_given() { asm volatile("bar.arrive 2, 288;" ::: "memory"); }
+TREK_TILE void await_given() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
 // That warp has begun a tile whose ring does not go on from the one before; the block waits for it.
 TREK_TILE void say_begun() { asm volatile("bar.arrive 15, 288;" ::: "memory"); }
 TREK_TILE void await_begun() { asm volatile("bar.sync 15, 288;" ::: "memory"); }
@@ -127,10 +127,10 @@ TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
 TREK_TILE RingState& ring_state() {
   return *reinterpret_cast<RingState*>(memory_of_units + Ring90::kStateAt);
 }
-// The step at which a tile begins whose ring does not go on from the one before: with the first slot where the tile is
-// alone. The ring is made anew where none of that form stands, which takes as long as the warp's stores are on their way.
-// By a warp, once the block has left the task before, and with that has emptied all slots.
-TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane) {
+// The step at which a tile begins that was not begun during the one before: with the first slot unless the ring goes on.
+// The ring is made anew where none of that form stands, which takes as long as the warp's stores are on their way. By a
+// warp, once the block has left the task before, and with that has emptied all slots.
+TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane, bool goes_on) {
   RingState& ring = ring_state();
   const uint32_t slots = by.brought.slots;
   const uint32_t form = by.brought.readers << 8 | slots;
@@ -140,7 +140,7 @@ TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane) {
   if (stands == form) {
     const uint32_t step = ring.step;
     const uint32_t slot = step < slots ? step : step - slots;
-    if (by.brought.joint.form != Joint::kAlone || slot == 0) return step;
+    if (goes_on || slot == 0) return step;
     // The rest of the slots pass a phase with nothing in them.
     if (lane >= slot && lane < slots) {
       barrier_arrive(full);
@@ -164,12 +164,13 @@ TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane) {
 }
 
 // Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
-// are no more, or wait(barrier, parity), for a slot to be empty, says that it will not be; by elected(). Narrow parts wait
+// are no more; or until wait(barrier, parity), for a slot to be empty, says that it will not be: not so. By elected().
+// Narrow parts wait
 // for this loop: with elections in it, its 50 instructions took 500 cycles. So what brings the right operand by halves,
 // those of two blocks or its own, is a loop of its own, and so is what brings both operands in one copy each. (Gone through
 // by all lanes, one of which asks, it is no shorter: what copies take ptxas moves to registers of the warp before each.)
 template <bool kByHalves, class Wait>
-TREK_TILE void ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
+TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
                              SlotOrder& order, RingPlace& place, Wait wait) {
   const Brought& brought = by.brought;
   const uint32_t rows_there =
@@ -182,14 +183,14 @@ TREK_TILE void ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
   const uint32_t ring = Ring90::begin(by.shared);
   const uint32_t slot_bytes = Ring90::slot_bytes(brought.columns, brought.rows);
   const TensorMap* maps = by.maps;
-  if (order.k == stop) return;
+  if (order.k == stop) return true;
   TREK_ROLLED
   do {
     const uint32_t k = order.k;
     const uint32_t full = Ring90::full(by.shared, place.slot);
     const uint32_t left = ring + place.slot * slot_bytes;
     const uint32_t right = left + brought.rows * kRowBytes;
-    if (!wait(Ring90::empty(by.shared, place.slot), place.parity)) return;
+    if (!wait(Ring90::empty(by.shared, place.slot), place.parity)) return false;
     barrier_expect(full, (rows_there + columns_there) * kRowBytes);
     if (brought.a_by_line) {
       copy_box(left, maps, full, k, row, brought.left_matrix);
@@ -220,12 +221,13 @@ TREK_TILE void ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
     }
     move_on(place, brought.slots);
   } while (order.next() && order.k != stop);
+  return true;
 }
 inline constexpr uint32_t kNoStop = ~0u;
 
 // The same where k of both operands are neighbours, and there are no turns.
 template <class Wait>
-TREK_TILE void ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
+TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
                            SlotOrder& order, RingPlace& place, Wait wait) {
   const Brought& brought = by.brought;
   const uint32_t bytes = (brought.left_lines + brought.right_lines) * kRowBytes;
@@ -238,7 +240,7 @@ TREK_TILE void ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
   constexpr uint32_t kEmpty = offsetof(RingState, empty) - offsetof(RingState, full);
   TREK_ROLLED
   for (; k < end; k += brought.depth) {
-    if (!wait(full + kEmpty, place.parity)) return;
+    if (!wait(full + kEmpty, place.parity)) return false;
     barrier_expect(full, bytes);
     copy_box(to, by.maps, full, k, row, brought.left_matrix);
     copy_box(to + right, by.maps + 1, full, k, column, brought.right_matrix);
@@ -251,38 +253,47 @@ TREK_TILE void ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
     place.parity ^= 1;
   }
   order.k = k;
+  return true;
 }
 template <bool kByHalves, class Wait>
-TREK_TILE void ask(const Asker& by, uint32_t row, uint32_t column, uint32_t stop, SlotOrder& order,
+TREK_TILE bool ask(const Asker& by, uint32_t row, uint32_t column, uint32_t stop, SlotOrder& order,
                    RingPlace& place, Wait wait) {
   const bool by_line =
       by.brought.a_by_line && by.brought.b_by_line && by.brought.round == SlotOrder::kOneRound;
-  if (!kByHalves && by_line)
-    ask_by_line(by, row, column, stop, order, place, wait);
-  else
-    ask_for_slots<kByHalves>(by, row, column, stop, order, place, wait);
+  if (!kByHalves && by_line) return ask_by_line(by, row, column, stop, order, place, wait);
+  return ask_for_slots<kByHalves>(by, row, column, stop, order, place, wait);
 }
 
-// How many of its first steps are to be asked for of the task `behind`, which the ring goes on with from `place` on; 0 if it
-// does not. By elected(), before the last step of `before` is asked for: the block finds it said behind that.
-TREK_TILE uint32_t go_on(const Joint& before, RingPlace place, Bringing& behind) {
+// The other block's sums of a tile come to so many slots of the ring, the next behind the last step. These pass a phase in
+// which nothing is brought.
+TREK_ON_DEVICE constexpr uint32_t slots_for_sums(uint32_t columns) {
+  return columns > kPartRows ? 2 : 1;
+}
+
+// Whether the ring can go on from a tile to the task `behind`. By elected().
+TREK_TILE bool can_go_on(const Joint& before, const Bringing& behind) {
   const Joint to = loaded(behind.what.joint);
   const bool is_read = overlap(before.result, to.left) || overlap(before.result, to.right);
-  if (to.form != before.form || to.form == Joint::kAlone || is_read) return 0;
-  const uint32_t slots = to.form & 0xFF;
+  return to.form == before.form && to.form != Joint::kAlone && !is_read;
+}
+// Says that it does, from the last step of `before` on, which is to be at `place`; and gives how many of its first steps are
+// to be asked for. By elected(), before that last step is asked for: the block finds it said behind that.
+TREK_TILE uint32_t go_on(const Brought& before, RingPlace place, Bringing& behind) {
+  const uint32_t slots = before.slots;
   move_on(place, slots);
+  uint32_t free = slots;
+  if (kHasPairs && before.shares_depth) {
+    const uint32_t sums = slots_for_sums(before.columns);
+    for (uint32_t i = 0; i < sums; ++i) move_on(place, slots);
+    free -= sums;
+  }
   // One step is left, with which the task behind that one may be asked for.
   const uint32_t steps = behind.what.steps;
-  const uint32_t begun = steps <= slots ? steps - 1 : slots;
+  const uint32_t begun = steps <= free ? steps - 1 : free;
   behind.asked = {ring_step(place, slots), begun, 1, 0};
   return begun;
 }
 
-// The other block's sums of a tile come to so many slots of the ring, from the one behind the last step on: those have been
-// read by then.
-TREK_ON_DEVICE constexpr uint32_t slots_for_sums(uint32_t columns) {
-  return columns > kPartRows ? 2 : 1;
-}
 // Waits until `count` slots from a place on are empty, and says whether they are.
 template <class Wait>
 TREK_TILE bool await_empty(const Asker& by, RingPlace place, uint32_t count, Wait wait) {
@@ -293,27 +304,87 @@ TREK_TILE bool await_empty(const Asker& by, RingPlace place, uint32_t count, Wai
   }
   return true;
 }
-TREK_TILE uint32_t pair_barrier(uint32_t shared, size_t member) {
+TREK_TILE uint32_t in_pair(uint32_t shared, size_t member) {
   return shared + kPairAt + static_cast<uint32_t>(member);
 }
-// Tells the other block that the slots for its sums are free; by elected(), with `place` behind the last step.
-template <class Wait>
-TREK_TILE void free_for_sums(const Asker& by, RingPlace place, Wait wait) {
-  if (await_empty(by, place, slots_for_sums(by.brought.columns), wait))
-    arrive_in_other_block(in_other_block(pair_barrier(by.shared, offsetof(Pair, free))));
+// Tells the other block which slots are free for its sums; by elected(), with `place` behind the last step, and then behind
+// these slots.
+TREK_TILE void free_for_sums(const Asker& by, RingPlace& place) {
+  const uint32_t slots = slots_for_sums(by.brought.columns);
+  await_empty(by, place, slots, [](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
+    barrier_wait(barrier, parity);
+    return true;
+  });
+  tell_other_block(in_other_block(in_pair(by.shared, offsetof(Pair, free_slot))), place.slot,
+                   in_other_block(in_pair(by.shared, offsetof(Pair, free))));
+  TREK_ROLLED
+  for (uint32_t i = 0; i < slots; ++i) {
+    barrier_arrive(Ring90::full(by.shared, place.slot));
+    move_on(place, by.brought.slots);
+  }
 }
-// Tells the other block that the ring is there, and waits for its; by elected().
-template <class Wait>
-TREK_TILE bool begin_together(const Asker& by, Wait wait) {
-  const uint32_t free = pair_barrier(by.shared, offsetof(Pair, free));
-  arrive_in_other_block(in_other_block(free));
-  return wait(free, reinterpret_cast<const Pair*>(memory_of_units + kPairAt)->freed % 2);
+
+// ---- by columns: both blocks' rings are in the same slot -------------------------------------------
+
+TREK_TILE uint32_t word_of_other() {
+  return load_word(in_pair(shared_address(memory_of_units), offsetof(Pair, goes_on)));
+}
+// Whether both blocks have said that their ring goes on to a tile that was not begun during the one before; by a warp. Where
+// the other will not come it does not matter.
+template <class Next>
+TREK_TILE bool both_go_on(const Asker& by, uint32_t lane, Next next) {
+  RingState& ring = ring_state();
+  if (lane == 0) {
+    const uint32_t told = in_pair(by.shared, offsetof(Pair, told));
+    bool both = false;
+    if (ring.is_unheard != 0) {
+      const uint32_t parity = ring.heard++ % 2;
+      both = next.await(told, parity) && other_has_passed(told, parity) && word_of_other() != 0 &&
+             ring.goes_on != 0;
+      ring.is_unheard = 0;
+    }
+    ring.goes_on = both ? 1 : 0;
+  }
+  warp_sync();
+  return ring.goes_on != 0;
+}
+// Tells the other block whether the ring goes on to the task behind, and says whether both rings do, as far as is known: the
+// other asks itself at about the same time. By elected().
+template <class Next>
+TREK_TILE bool go_on_together(const Asker& by, Next next) {
+  constexpr uint32_t kSoon = 16;
+  RingState& ring = ring_state();
+  const bool goes_on = next.is_followed() && can_go_on(by.brought.joint, next.behind());
+  tell_other_block(in_other_block(in_pair(by.shared, offsetof(Pair, goes_on))), goes_on ? 1 : 0,
+                   in_other_block(in_pair(by.shared, offsetof(Pair, told))));
+  ring.goes_on = goes_on ? 1 : 0;
+  ring.is_unheard = 1;
+  if (!goes_on) return false;
+  const uint32_t told = in_pair(by.shared, offsetof(Pair, told));
+  TREK_ROLLED
+  for (uint32_t i = 0; i < kSoon; ++i) {
+    if (!other_has_passed(told, ring.heard % 2)) continue;
+    ++ring.heard;
+    ring.is_unheard = 0;
+    if (word_of_other() == 0) ring.goes_on = 0;
+    return ring.goes_on != 0;
+  }
+  return false;
+}
+// Tells the other block that a ring has begun, and waits for its; by elected().
+template <class Next>
+TREK_TILE bool begin_together(const Asker& by, Next next) {
+  const uint32_t begun = in_pair(by.shared, offsetof(Pair, begun));
+  arrive_in_other_block(in_other_block(begun));
+  return next.await(begun, ring_state().begun++ % 2);
 }
 
 // Asks for the parts of a tile whose ring does not end between them, but for those of its first steps that were asked for
-// before, and for the first steps of the task behind it; by elected(). Gives the step that comes next.
+// before, and for the first steps of the task behind it; by elected(). `begins`: with a ring that both blocks begin. Gives
+// the step that comes next.
 template <bool kByHalves, class Next>
-TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t begun, Next next) {
+TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t begun, bool begins,
+                                Next next) {
   // The other block, which gives slots back, too, may never come.
   const auto wait = [&](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
     if constexpr (kByHalves)
@@ -322,12 +393,14 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
     return true;
   };
   const Brought& brought = by.brought;
+  const bool together = kByHalves && brought.shares_columns;
   RingPlace place = ring_place(first_step + begun, brought.slots);
   if constexpr (kByHalves)
-    if (brought.shares_columns && !begin_together(by, wait)) return 0;
+    if (together && begins && !begin_together(by, next)) return 0;
   uint32_t first_k = brought.first_k + begun * brought.depth;
   const uint32_t last_k = brought.first_k + (brought.steps - 1) * brought.depth;
   uint32_t steps_behind = 0;  // that are asked for
+  bool goes_on = false;
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
     TREK_ROLLED
@@ -339,27 +412,31 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
           row + brought.rows >= brought.end_row && column + brought.columns >= brought.end_column;
       TREK_ROLLED
       for (;;) {
-        ask<kByHalves>(by, row, column, last ? last_k : kNoStop, order, place, wait);
+        if (!ask<kByHalves>(by, row, column, last ? last_k : kNoStop, order, place, wait)) return 0;
         if (!last) break;
         // The last slot comes behind the question.
         last = false;
-        if (brought.joint.form != Joint::kAlone && next.is_followed())
-          steps_behind = go_on(brought.joint, place, next.behind());
+        if constexpr (kByHalves)
+          goes_on = together && go_on_together(by, next);
+        else
+          goes_on = brought.joint.form != Joint::kAlone && next.is_followed() &&
+                    can_go_on(brought.joint, next.behind());
+        if (goes_on) steps_behind = go_on(brought, place, next.behind());
       }
     }
   }
   if constexpr (kHasPairs) {
-    if (brought.shares_depth) free_for_sums(by, place, wait);
+    if (brought.shares_depth) free_for_sums(by, place);
     // No arrival of the other block is to come behind the ring's end.
-    if (kByHalves && brought.shares_columns) await_empty(by, place, brought.slots, wait);
+    if (together && !goes_on) await_empty(by, place, brought.slots, wait);
   }
   const uint32_t step = ring_step(place, brought.slots);
   if (steps_behind == 0) return step;
   const Asker at = asker_of(next.behind().what, next.arena());
   if (at.brought.joint.stays == 0) before_engine(true);
   SlotOrder order = order_of(at.brought, at.brought.first_k);
-  ask<false>(at, at.brought.first_row, at.brought.first_column, steps_behind * at.brought.depth,
-             order, place, wait);
+  ask<kByHalves>(at, at.brought.first_row, at.brought.first_column,
+                 at.brought.first_k + steps_behind * at.brought.depth, order, place, wait);
   return step;
 }
 
@@ -375,10 +452,14 @@ TREK_TILE void bring_tile(Next next) {
   const Asked asked = loaded(here.asked);
   const Brought& brought = by.brought;
   uint32_t first_step = asked.first_step;
+  bool goes_on = true;
   if (asked.follows == 0) {
     uint32_t lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-    first_step = begin_ring(by, lane);
+    goes_on = brought.joint.form != Joint::kAlone;
+    if constexpr (kHasPairs)
+      if (brought.shares_columns) goes_on = both_go_on(by, lane, next);
+    first_step = begin_ring(by, lane, goes_on);
     before_engine(brought.joint.stays == 0);
     warp_sync();  // all have read it
     if (lane == 0) here.asked.first_step = first_step;
@@ -389,13 +470,11 @@ TREK_TILE void bring_tile(Next next) {
   if (!brought.ends) {
     if (elected()) {
       if (kHasPairs && brought.brings_halves)
-        ring_state().step = ask_for_tile<kHasPairs>(by, first_step, asked.begun, next);
+        ring_state().step = ask_for_tile<kHasPairs>(by, first_step, asked.begun, !goes_on, next);
       else
-        ring_state().step = ask_for_tile<false>(by, first_step, asked.begun, next);
+        ring_state().step = ask_for_tile<false>(by, first_step, asked.begun, false, next);
     }
     warp_sync();
-    if constexpr (kHasPairs)
-      if (brought.shares_columns) meet();
     return;
   }
   const auto wait = [](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
@@ -413,11 +492,11 @@ TREK_TILE void bring_tile(Next next) {
       if (elected()) {
         ask<false>(by, row, column, kNoStop, order, place, wait);
         if constexpr (kHasPairs)
-          if (brought.shares_depth) free_for_sums(by, place, wait);
+          if (brought.shares_depth) free_for_sums(by, place);
         ring_state().step = ring_step(place, brought.slots);
       }
       warp_sync();
-      meet();
+      await_given();
       before_engine(false);
     }
   }

@@ -69,8 +69,9 @@ TREK_TILE bool await_slot(const Task& task, uint32_t full, uint32_t parity) {
 }
 // Gives a slot back, to all who bring to it; a thread for its warpgroup.
 TREK_TILE void give_back(const Task& task, uint32_t empty, bool is_here) {
+  if (!is_here) return;
   barrier_arrive(empty);
-  if (!may_share_columns(task) || !is_here) return;
+  if (!may_share_columns(task)) return;
   if (kept_brought(task).shares_columns) arrive_in_other_block(in_other_block(empty));
 }
 
@@ -153,9 +154,9 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
 
 // Exchanges sums with the block that has the other half of a tile's part: `sum` are those of this block's half of k for all
 // columns, `given` those of all k for the columns that it gives, a quarter of the part's for a thread. Each thread sends to
-// the one of its number.
+// the one of its number. `step` is the one behind the part's last.
 template <uint32_t kColumns>
-TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
+TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t step,
                              const float (&sum)[kColumns / 2], float (&given)[kColumns / 4]) {
   constexpr uint32_t kSlots = Ring90::slots(kColumns);
   constexpr uint32_t kPieces = kColumns / 16;  // of four sums
@@ -163,17 +164,19 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
   constexpr uint32_t kOfSlot = kPieces / slots_for_sums(kColumns);
   static_assert(kOfSlot * kPieceBytes <= Ring90::slot_bytes(kColumns));
   const uint32_t shared = memory_of(task);
-  const uint32_t free = pair_barrier(shared, offsetof(Pair, free));
-  const uint32_t sent = pair_barrier(shared, offsetof(Pair, sent));
+  const uint32_t free = in_pair(shared, offsetof(Pair, free));
+  const uint32_t sent = in_pair(shared, offsetof(Pair, sent));
   const Pair& pair = *task.shared<const Pair>(kPairAt);
+  const uint32_t parity = pair.exchanges % 2;
   const bool is_upper = brought.half != 0;
-  const auto place_of = [&](uint32_t steps, uint32_t piece) TREK_TILE_LAMBDA {
-    const uint32_t slot = (steps + piece / kOfSlot) % kSlots;
+  const auto place_of = [&](uint32_t first, uint32_t piece) TREK_TILE_LAMBDA {
+    const uint32_t slot = (first + piece / kOfSlot) % kSlots;
     return Ring90::begin(shared) + slot * Ring90::slot_bytes(kColumns) +
            piece % kOfSlot * kPieceBytes + opaque(task.thread()) * 16;
   };
   if (task.thread() == 0) barrier_expect(sent, kPieces * kPieceBytes);
-  const bool may_send = trek_await_pair(free, pair.freed % 2);
+  const bool may_send = trek_await_pair(free, parity) && other_has_passed(free, parity);
+  const uint32_t free_slot = load_word(in_pair(shared, offsetof(Pair, free_slot)));
   const uint32_t to = in_other_block(sent);
 #pragma unroll
   for (uint32_t i = 0; i < kPieces; ++i) {
@@ -185,13 +188,13 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought,
       piece[j] = is_upper ? lower : upper;
       given[4 * i + j] = is_upper ? upper : lower;
     }
-    if (may_send) send_piece(in_other_block(place_of(brought.steps_of_other, i)), to, piece);
+    if (may_send) send_piece(in_other_block(place_of(free_slot, i)), to, piece);
   }
-  trek_await_pair(sent, pair.exchanged % 2);
+  trek_await_pair(sent, parity);
 #pragma unroll
   for (uint32_t i = 0; i < kPieces; ++i) {
     uint32_t piece[4];
-    load_piece(piece, place_of(brought.steps, i));
+    load_piece(piece, place_of(step, i));
 #pragma unroll
     for (uint32_t j = 0; j < 4; ++j) given[4 * i + j] += semantics::from_bits<float>(piece[j]);
   }
@@ -212,7 +215,7 @@ TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t ro
   stage_outputs(task, my_row, 0, rows, columns, sum);
   task.sync();
   deliver_staged(task, parts.batch, row, column, rows, columns);
-  meet();
+  say_given();
 }
 
 template <uint32_t kColumns>
@@ -229,25 +232,19 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     if constexpr (kHasPairs && kColumns >= 64)
       if (static_cast<Pairing>(task.node().matrix.pairing) == Pairing::depth) {
         float given[kColumns / 4];
-        exchange_sums<kColumns>(task, parts, sum, given);
-        give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
+        exchange_sums<kColumns>(task, parts, step, sum, given);
         task.sync();
-        if (task.thread() == 0) {
-          ++task.shared<Pair>(kPairAt)->freed;
-          ++task.shared<Pair>(kPairAt)->exchanged;
-        }
+        if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->exchanges;
+        if (opaque(task.thread()) % 128 == 0)
+          for (uint32_t i = 0; i < slots_for_sums(kColumns); ++i)
+            barrier_arrive(Ring90::empty(memory_of(task), (step + i) % Ring90::slots(kColumns)));
+        give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
         break;
       }
     const bool is_last = row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column;
     give_part_90a<kColumns>(task, parts, row, column, sum);
     if (is_last) break;
   }
-  if constexpr (kHasPairs)
-    if (may_share_columns(task) && kept_brought(task).shares_columns) {
-      task.sync();
-      if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->freed;
-      meet();
-    }
 }
 
 }  // namespace tensor

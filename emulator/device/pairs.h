@@ -5,6 +5,10 @@
 // sums of the other half, straight into shared memory. By columns, each brings half of the columns that both multiply, to
 // both. A block's memory is written only once it has said that it is free, so blocks need not begin together; who waits
 // asks now and then whether the other will ever come. If not, the launch ends, and nothing more goes to the other block.
+//
+// Tiles by columns want rings that are in the same slot. Before the last copies of one the blocks tell each other whether
+// they go on from there with the next; only where both do they, and else both begin anew, with the first slot, once the
+// other has its ring.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +21,15 @@ namespace trek::device {
 // Behind the memory of units, where no unit writes: what the other block arrives at. The frame makes the barriers before
 // the first task, and no block ends before the other has.
 struct Pair {
-  uint64_t free;       // the other block's memory may be written
+  uint64_t
+      free;  // the other block's memory may be written with sums, in the slot of its ring that `free_slot` names
   uint64_t sent;       // all sums of the other block are here
-  uint32_t freed;      // how often so far: which phases the barriers are in
-  uint32_t exchanged;  // and this one's
-  uint32_t left;       // the other block will not come
-  uint32_t unused;
+  uint64_t told;       // the other block has said whether its ring goes on, in `goes_on`
+  uint64_t begun;      // the other block has begun a ring
+  uint32_t exchanges;  // so far: which phases the first two are in
+  uint32_t free_slot;
+  uint32_t goes_on;
+  uint32_t left;  // the other block will not come
 };
 inline constexpr uint32_t kPairAt = kSharedBytes;
 
@@ -52,6 +59,25 @@ TREK_TILE uint32_t in_other_block(uint32_t address) {
 // shared memory that are over.
 TREK_TILE void arrive_in_other_block(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// The same with a word that is there before that, for who waits by other_has_passed().
+TREK_TILE void tell_other_block(uint32_t word, uint32_t value, uint32_t barrier) {
+  asm volatile(
+      "st.shared::cluster.u32 [%0], %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%2];" ::"r"(word),
+      "r"(value), "r"(barrier)
+      : "memory");
+}
+// Whether the other block has come to a phase of a barrier, with what it told before.
+TREK_TILE bool other_has_passed(uint32_t barrier, uint32_t parity) {
+  uint32_t passed;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
+      "selp.u32 %0, 1, 0, p; }"
+      : "=r"(passed)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return passed != 0;
 }
 // Sixteen bytes to the other block, which are a part of what its barrier waits for.
 TREK_TILE void send_piece(uint32_t to, uint32_t barrier, const float* from) {

@@ -18,7 +18,7 @@ struct Ring90 {
   static constexpr uint32_t kMostSlots = 8;
   // At the end of shared memory what is brought; behind that the barriers, which no unit writes over.
   static constexpr uint32_t kBroughtAt = kSharedBytes - sizeof(Bringing);
-  static constexpr uint32_t kStateAt = kSharedBytes + 32;  // behind Pair (pipeline.h)
+  static constexpr uint32_t kStateAt = kSharedBytes + 48;  // behind Pair (pipeline.h)
   // The ring begins at a multiple of 1024, behind the context and what the f32 product keeps of its part.
   static constexpr uint32_t kBehind = shared_at::kSlots + 512;
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;

@@ -17,17 +17,23 @@ void check_pairs(const Plan& plan, PlanErrors& errors) {
   for (const Node& node : plan.nodes) {
     if (pairing_of(plan, node) == Pairing::none) continue;
     const MatrixTiles& tiles = plan.tilings[node.tiles];
-    const bool is_whole = tiles.first == 0 && node.tasks == tiles.count;
+    const bool is_whole = node.tasks == tiles.count;
     if (!plan.device.has_pairs || plan.device.processors % 2 != 0 || !is_whole ||
         (tiles.pairing == Pairing::depth && tiles.across % 2 != 0))
       return errors.add("a node has tiles for pairs of processors, which there are not");
     if (node.first_task + node.tasks > plan.tasks.size()) return;  // said elsewhere
     for (uint32_t i = 0; i < node.tasks; ++i) {
       const Task& task = plan.tasks[node.first_task + i];
-      const int64_t other = partner_of(tiles, i);
-      if (task.first != i)
+      const int64_t partner = partner_of(tiles, tiles.first + i);
+      if (task.first != tiles.first + i)
         errors.add(fmt::format("task {} is of another tile", node.first_task + i));
-      if (other == kNone || other < i) continue;
+      if (partner == kNone) continue;
+      const int64_t other = partner - tiles.first;
+      if (other < 0 || other >= tiles.count) {
+        errors.add(fmt::format("task {} is of a pair that two nodes share", node.first_task + i));
+        continue;
+      }
+      if (other < i) continue;
       const Task& with = plan.tasks[node.first_task + static_cast<uint32_t>(other)];
       if (task.processor % 2 != 0 || with.processor != task.processor + 1)
         errors.add(fmt::format("tasks {} and {} are no pair", node.first_task + i,

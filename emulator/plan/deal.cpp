@@ -103,11 +103,11 @@ void Dealer::deal_pairs(uint32_t index) {
   // In places as deal() counts them: of processor p it is p - 1.
   first_[index] = (place + 1) % processors_;
   const auto put = [&](int64_t tile) {
-    tasks[static_cast<size_t>(tile)].processor = (place + 2) % processors_;
+    tasks[static_cast<size_t>(tile - tiles.first)].processor = (place + 2) % processors_;
     place = (place + 1) % places;
   };
   for (const bool alone : {false, true})
-    for (int64_t i = 0; i < node.tasks; ++i) {
+    for (int64_t i = tiles.first; i < tiles.first + node.tasks; ++i) {
       const int64_t other = partner_of(tiles, i);
       if (alone != (other == kNone) || other < i) continue;
       put(i);

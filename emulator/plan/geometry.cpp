@@ -262,6 +262,10 @@ int64_t partner_of(const MatrixTiles& tiles, int64_t index) {
   return row + 1 < tiles.down ? index + tiles.across : kNone;
 }
 
+int64_t rows_together(const MatrixTiles& tiles) {
+  return tiles.pairing == Pairing::columns ? 2 * tiles.rows : tiles.rows;
+}
+
 Columns columns_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {
   const bool halves = tiles.pairing == Pairing::depth;
   const MatrixTile tile = matrix_tile(shape, tiles, halves ? index & ~int64_t{1} : index);

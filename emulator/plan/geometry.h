@@ -125,8 +125,11 @@ struct MatrixTile {
 };
 MatrixTile matrix_tile(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index);
 Pairing pairing_of(const Plan& plan, const Node& node);
-// The tile that works together with another, which is the first of both where its number is less; kNone: it is alone.
+// The tile that works together with another, which is the first of both where its number is less; kNone: it is alone. Of a
+// node of some of the rows its number among all of the product's tiles.
 int64_t partner_of(const MatrixTiles& tiles, int64_t index);
+// Rows that tiles are worked on together for: a node of some of the rows begins and, but for the last, ends at a multiple.
+int64_t rows_together(const MatrixTiles& tiles);
 // The columns of the right operand that a tile reads: its own, or those of a part that is shared.
 struct Columns {
   int64_t first = 0;

@@ -310,7 +310,7 @@ struct Width {
   double later = 0;
 };
 constexpr std::array<Width, 5> kWidths = {Width{256, 1060, 1110, 0.97, 500},
-                                          {192, 820, 1000, 0.93, 500},
+                                          {192, 850, 1000, 0.93, 500},
                                           {128, 600, 920, 0.91, 2000},
                                           {64, 400, 700},
                                           {32, 400, 700}};
@@ -319,13 +319,19 @@ const Width& width_of(const MatrixTiles& tiles) {
                        [&](const Width& each) { return each.columns == tiles.part_columns; });
 }
 constexpr double kTurnLine = 2;  // cycles, of f32
-// What it takes to copy a step, and each line of an operand for it; that is more where lines of memory do not begin at
-// multiples of 128 bytes, because a copy's rows are then on two of the cache's lines (1032x744x11440 in parts of 64
-// columns: 700 a step).
-constexpr double kCopyStep = 60;
-constexpr double kCopyLine = 1.75;
-constexpr double kCopyAcross = 3.5;
-constexpr double kCopyReceived = 3;  // of such a line that the other of a pair brings
+// What it takes to copy a step: 30 cycles, and for each line of an operand as long as its processor receives it, or as long
+// as the second-level cache gives lines to all processors, which reads halves of its own lines: of a line at a multiple of
+// 64 bytes two, else three, which cost more still where they are no multiple of 32. So what counts is how many processors
+// bring lines at a time, and how many of these another one brings. In cycles, and lines of one cycle each; from an H200, by
+// products of which nothing is multiplied: 4128x744x6280 on 132 processors takes 1180 a step in parts of 192 in pairs, 1660
+// alone; 1032x744x11440 on 108 in pairs by depth of 128 830; 10056x128x4568 on 79 in pairs 720.
+constexpr double kCopyStep = 30;
+constexpr double kReceived = 2.1;  // of a line that the other of a pair brings
+constexpr double kHalvesAtOnce = 90;
+double halves_of(int64_t line_bytes) {
+  if (line_bytes % 64 == 0) return 1.75;
+  return line_bytes % 32 == 0 ? 2.8 : 3.6;
+}
 constexpr int64_t kStepBytes = 128;
 constexpr double kResults = 6;        // of a column of a part
 constexpr double kTask = 3500;        // cycles
@@ -409,29 +415,29 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const double product =
       width.by_line + (is_f32 ? turned * kTurnLine : by_k * (width.by_k - width.by_line));
   // Lines of memory, which may have been padded.
-  const int64_t a_line = work.shape.ta ? work.shape.m : work.shape.whole_k;
-  const int64_t b_line = work.shape.tb ? work.shape.whole_k : work.shape.n;
-  const auto copy_of = [&](int64_t line) {
-    const int64_t bytes = parts_of(line * isa::byte_size(work.element), 16) * 16;
-    return bytes % kStepBytes == 0 ? kCopyLine : kCopyAcross;
+  const auto halves = [&](int64_t line) {
+    return halves_of(parts_of(line * isa::byte_size(work.element), 16) * 16);
   };
-  const int64_t rows = work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m);
   const bool together = tiles.pairing == Pairing::columns;
-  const double from_other = std::min(copy_of(b_line), kCopyReceived);
-  const double b_copy = together ? (copy_of(b_line) + from_other) / 2 : copy_of(b_line);
-  const double copies = kCopyStep + static_cast<double>(rows) * copy_of(a_line) +
-                        static_cast<double>(tiles.part_columns) * b_copy;
+  const auto left_lines =
+      static_cast<double>(work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m));
+  const double right_lines = static_cast<double>(tiles.part_columns) / (together ? 2 : 1);
+  const double read = left_lines * halves(work.shape.ta ? work.shape.m : work.shape.whole_k) +
+                      right_lines * halves(work.shape.tb ? work.shape.whole_k : work.shape.n);
+  const double received = read + (together ? right_lines * kReceived : 0);
+  const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
+  const double copies = kCopyStep + std::max(received, at_once * read / kHalvesAtOnce);
   const double step = std::max(together && by_k == 0 ? product * width.together : product, copies);
   const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
-  const bool halves = tiles.pairing == Pairing::depth;
-  const auto steps = static_cast<double>(halves ? parts_of(all_steps, 2) : all_steps);
+  const bool by_depth = tiles.pairing == Pairing::depth;
+  const auto steps = static_cast<double>(by_depth ? parts_of(all_steps, 2) : all_steps);
   const auto parts =
       static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
                           parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
   const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
   const int64_t given = std::min(tiles.part_columns, tiles.columns);
   const double part = steps * (std::max(step, memory) + memory / 8) +
-                      kResults * static_cast<double>(given) + (halves ? kExchange : 0);
+                      kResults * static_cast<double>(given) + (by_depth ? kExchange : 0);
   return parts * part + kTask + (together ? width.later : 0);
 }
 
@@ -582,7 +588,7 @@ MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first)
   MatrixTiles best;
   double least = 0;
   for (const MatrixTiles& tiles : candidates(device, work)) {
-    if (first % tiles.rows != 0) continue;
+    if (first % rows_together(tiles) != 0) continue;
     const double cycles = estimate(device, work, tiles);
     if (best.count != 0 && cycles >= least) continue;
     best = tiles;

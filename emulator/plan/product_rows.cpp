@@ -15,17 +15,10 @@ constexpr double kFull = 0.9;
 // Tiles for which the product as a whole would take longer than this, compared with the best, are not looked at.
 constexpr double kMostOfBest = 2;
 
-// Tiles of a node of some of the rows are not shared by processors: which rows are neighbours would not be its tiles' affair
-// alone.
-Device without_pairs(Device device) {
-  device.has_pairs = false;
-  return device;
-}
-
 class Divider {
  public:
   Divider(const Device& device, const ProductWork& work, const MatrixTiles& chosen)
-      : device_(without_pairs(device)),
+      : device_(device),
         work_(work),
         most_split_(work.most_split),
         whole_(estimate(device, work, chosen)) {
@@ -39,7 +32,7 @@ class Divider {
   ProductWork part(int64_t rows) const;
   ProductWork rest(int64_t first) const;
 
-  Device device_;
+  const Device& device_;
   ProductWork work_;
   int64_t most_split_;  // of the k of the rest
   double whole_;        // cycles
@@ -63,8 +56,9 @@ ProductWork Divider::rest(int64_t first) const {
 void Divider::first_tiles(const MatrixTiles& tiles) {
   const int64_t turns = tiles.count / work_.share;
   for (int64_t of = turns; of > 0 && of + 2 > turns; --of) {
-    const int64_t down = of * work_.share / tiles.across;
-    const int64_t rows = down * tiles.rows;
+    const int64_t together = rows_together(tiles);
+    const int64_t rows = of * work_.share / tiles.across * tiles.rows / together * together;
+    const int64_t down = rows / tiles.rows;
     if (down == 0 || rows >= work_.shape.m) continue;
     if (static_cast<double>(down * tiles.across) < kFull * static_cast<double>(of * work_.share))
       continue;

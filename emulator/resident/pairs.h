@@ -13,9 +13,10 @@ namespace trek::resident {
 // Makes the barriers of a pair, before it meets; one thread.
 TREK_RESIDENT void make_pair(Shared& shared) {
   if constexpr (!device::kHasPairs) return;
-  barrier_init(&shared.pair.free, 1);
-  barrier_init(&shared.pair.sent, 1);
-  shared.pair.freed = shared.pair.exchanged = shared.pair.left = 0;
+  for (uint64_t* barrier :
+       {&shared.pair.free, &shared.pair.sent, &shared.pair.told, &shared.pair.begun})
+    barrier_init(barrier, 1);
+  shared.pair.exchanges = shared.pair.left = 0;
 #ifdef TREK_SM90A
   device::tensor::barriers_made();
 #endif

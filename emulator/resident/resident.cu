@@ -721,7 +721,7 @@ resident(const trek::resident::Launch parameters) {
     for (uint32_t& place : shared.place) place = 0;
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
-    shared.ring.form = shared.ring.step = 0;
+    shared.ring = {};
     make_pair(shared);
     shared.decisions = decisions_before(parameters);
     follow_launch_before();

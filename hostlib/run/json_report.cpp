@@ -178,7 +178,8 @@ Json tuned_product_json(const Module& module, const Tuning& tuning, const TunedP
                      {"split", each.tiles.split},
                      {"pairs", plan::name(each.tiles.pairing)},
                      {"tasks", each.tiles.count},
-                     {"estimate", each.cycles},
+                     {"rows_apart", each.is_divided},
+                     {"estimate", each.is_divided ? Json() : Json(each.cycles)},
                      {"seconds", estimate_json(each.seconds)}});
   json.update({{"tried", std::move(tried)},
                {"chosen_by_cost_model", 0},

@@ -57,7 +57,8 @@ isa::Result<Tuning> tune_and_keep(const isa::Module& module, Engine& engine,
   auto tuning =
       tune(module, engine, options, [&](const Tuning& so_far, const TunedProduct& product) {
         print_out(product_text(module, so_far, product));
-        if (!product.is_measured()) return;
+        // The plan comes to a division by itself.
+        if (!product.is_measured() || product.tried[product.now].is_divided) return;
         keeper.keep(so_far.device, product);
         tiles.set(product.product, product.tried[product.now].tiles);
       });

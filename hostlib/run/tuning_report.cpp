@@ -51,6 +51,10 @@ std::string line_of(std::string text) {
   return text + "\n";
 }
 
+std::string tried_text(const TriedTiles& tried) {
+  return tiles_text(tried.tiles) + (tried.is_divided ? ", the last rows apart" : "");
+}
+
 std::string table(const TunedProduct& product) {
   constexpr std::string_view kForm = "  {:<28}  {:>6}  {:>8}  {:<20}  {:>5}  {:>8}  {}";
   std::string text =
@@ -59,9 +63,9 @@ std::string table(const TunedProduct& product) {
   for (size_t i = 0; i < product.tried.size(); ++i) {
     const TriedTiles& tried = product.tried[i];
     text += line_of(fmt::format(
-        kForm, tiles_text(tried.tiles), tried.tiles.count, seconds_text(tried.seconds.median),
+        kForm, tried_text(tried), tried.tiles.count, seconds_text(tried.seconds.median),
         interval_text(tried.seconds.interval), fmt::format("{:.2f}", tried.seconds.median / best),
-        fmt::format("{:.3g}", tried.cycles), marks_text(product, i)));
+        tried.is_divided ? "" : fmt::format("{:.3g}", tried.cycles), marks_text(product, i)));
   }
   return text;
 }
@@ -124,8 +128,8 @@ std::string tuning_text(const Tuning& tuning, const std::filesystem::path& file)
     const TriedTiles& now = product.tried[product.now];
     const bool is_same = product.now == product.before;
     text += line_of(fmt::format(
-        kForm, plan::text(product.product, device), tiles_text(product.tried[product.before].tiles),
-        is_same ? "the same" : tiles_text(now.tiles), seconds_text(now.seconds.median),
+        kForm, plan::text(product.product, device), tried_text(product.tried[product.before]),
+        is_same ? "the same" : tried_text(now), seconds_text(now.seconds.median),
         is_same ? "" : ratio_text(product.gain)));
   }
   const Ranking ranking = ranking_of(tuning);

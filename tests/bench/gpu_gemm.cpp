@@ -79,7 +79,8 @@ Result<std::shared_ptr<plan::MeasuredTiles>> tuned_tiles(Engine& engine, const i
   if (!tuning) return to_error("tuning", tuning.problems());
   auto tiles = std::make_shared<plan::MeasuredTiles>();
   for (const TunedProduct& product : tuning->products)
-    if (product.is_measured()) tiles->set(product.product, product.tried[product.now].tiles);
+    if (product.is_measured() && !product.tried[product.now].is_divided)
+      tiles->set(product.product, product.tried[product.now].tiles);
   return tiles;
 }
 

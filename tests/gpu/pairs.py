@@ -100,6 +100,25 @@ for pairs, size, part in [("depth", 256, 128), ("columns", 512, 192)]:
     ]
     remember(pairs, "bf16", size, size, size, False, False, part, "bf16")
 
+# Products of one form one behind the other, with which rings go on; with single tasks between some, so that of a pair's blocks
+# one goes on and the other does not.
+for pairs, form, part in [("depth", "", 128), ("columns", "tb", 128), ("columns", "", 192)]:
+    at = f"{pairs}{part}_row"
+    size = 1024 if SMALL else 384
+    for t in range(3):
+        declared += [f".state @d{t}_{at} f32[{size},{size}] = uniform(0, 1, key={401 + t})"]
+        body += [f"  %h{t}_{at} = lt @d{t}_{at}, 0.3", f"  %k{t}_{at} = cast %h{t}_{at}, to=bf16"]
+    flag = f", {form}" if form else ""
+    for t in range(4):
+        declared += [f".output @r{t}_{at} f32[{size},{size}]", f".state @n{t}_{at} i64[4] = 12", f".output @q{t}_{at} i64[4]"]
+        body += [f"  loop $i = 0 until {t + 1} {{"]
+        for u in range(4):
+            if u == t:
+                body += [f"    @q{t}_{at} = add @n{t}_{at}, $i"]
+            body += [f"    @r{t}_{at} = matmul %k{(t + u) % 3}_{at}, %k{(t + 2 * u) % 3}_{at}{flag}, to=f32"]
+        body += ["  }"]
+    remember(pairs, "bf16", size, size, size, False, form == "tb", part, "f32")
+
 # Single tasks in front of the product, on processors 1 to 4; those of one pair divide by 0 in the trips that are asked for.
 side = 1024 if SMALL else 256
 trap = [

@@ -44,6 +44,17 @@ void arrive(Warp& warp, const Instruction& i, uint32_t lanes) {
   });
 }
 
+// st [a], x
+void store(Warp& warp, const Instruction& i, uint32_t lanes) {
+  const Addresses to = addresses(warp, i, 0);
+  const uint32_t* words = warp.words(i.operands[1]);
+  for_lanes(lanes, [&](uint32_t lane) {
+    std::memcpy(owner_of(warp, to[lane], lane)
+                    .memory(Space::shared, within(to[lane]), sizeof words[lane], 0),
+                &words[lane], sizeof words[lane]);
+  });
+}
+
 // st.async [a], {x, y, z, w}, [barrier]: comes at a random moment.
 void send(Warp& warp, const Instruction& i, uint32_t lanes) {
   struct Piece {
@@ -89,6 +100,7 @@ void add_clusters(Handlers& h) {
   h["%cluster_ctarank"] = cluster_rank;
   h["mapa.shared::cluster.u32"] = map_address;
   h["mbarrier.arrive.shared::cluster.b64"] = arrive;
+  h["st.shared::cluster.u32"] = store;
   h["st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"] = send;
   h["barrier.cluster.arrive"] = begin_meeting;
   h["barrier.cluster.wait"] = meet;

@@ -120,6 +120,20 @@ TEST_CASE("blocks of a cluster send to each other's shared memory") {
     bench.run(1, seed, 4, 2);
     for (uint32_t block = 0; block < 4; ++block) CHECK(bench.word(block) == 11 - block % 2);
   }
+  // A word that is there before the arrival.
+  Bench tells(begin +
+                  "add.s32 %r8, %r3, 20; st.shared::cluster.u32 [%r7], %r8;"
+                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];"
+                  "AGAIN: mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r2], 0;"
+                  "@!%p1 bra AGAIN; ld.shared.u32 %r9, [%r6];"
+                  "mov.u32 %r10, %ctaid.x; mul.wide.u32 %rd3, %r10, 4;"
+                  "add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r9;" +
+                  meet,
+              memory);
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    tells.run(1, seed, 4, 2);
+    for (uint32_t block = 0; block < 4; ++block) CHECK(tells.word(block) == 21 - block % 2);
+  }
   // A block that does not stay for the other.
   Bench leaves(begin +
                    "setp.eq.s32 %p1, %r3, 1; @%p1 bra OUT; mov.u32 %r11, 0;"

@@ -64,7 +64,8 @@ std::string plain(std::string_view opcode) {
   for (std::string_view part : {".uni", ".volatile", "::cta", ".nc", ".to.bra"})
     remove_all(text, part);
   if (!is_fence)
-    for (std::string_view part : {".acquire", ".release", ".relaxed", ".acq_rel", ".gpu", ".sys"})
+    for (std::string_view part : {".acquire.cluster", ".release.cluster", ".acquire", ".release",
+                                  ".relaxed", ".acq_rel", ".gpu", ".sys"})
       remove_all(text, part);
   return text;
 }

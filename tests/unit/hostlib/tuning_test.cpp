@@ -1,5 +1,7 @@
 #include "hostlib/tuning.h"
 
+#include <fmt/format.h>
+
 #include "assembler/assemble.h"
 #include "emulator/plan/link.h"
 #include "hostlib/digest.h"
@@ -143,6 +145,44 @@ TEST_CASE("tiles that are no candidate of a product are as if there were none") 
   REQUIRE(again);
   CHECK(again->tilings == plan->tilings);
   for (const plan::ChosenProduct& chosen : again->products) CHECK_FALSE(chosen.measured);
+}
+
+TEST_CASE(
+    "a product whose last rows stand apart is measured as it is, beside tiles for all of it") {
+  const std::unique_ptr<Engine> engine = engine_named("resident-host");
+  const auto device = engine->device({});
+  REQUIRE(device);
+  bool is_found = false;
+  for (int rows = 130; rows < 900 && !is_found; rows += 11) {
+    const Module module = assembled(fmt::format(R"(.trek 1.0
+.state @a f32[{},1024]
+.state @b f32[1024,136]
+.state @c f32[{},136]
+.func main() {{
+  @c = matmul @a, @b
+}}
+)",
+                                                rows, rows)
+                                        .c_str());
+    const isa::Result<plan::Plan> plan = plan::link(module, **device, {});
+    REQUIRE(plan);
+    is_found = plan->nodes[0].rows.count != 0;
+    if (!is_found) continue;
+    TuneOptions options = quick();
+    options.candidates = 2;
+    const isa::Result<Tuning> tuning = tuned(module, *engine, options);
+    REQUIRE(tuning);
+    REQUIRE(tuning->products.size() == 1);
+    const TunedProduct& product = tuning->products[0];
+    CAPTURE(rows, product.failure);
+    REQUIRE(product.is_measured());
+    CHECK(product.tried.size() == 3);
+    CHECK(product.before == 0);
+    for (size_t i = 0; i < product.tried.size(); ++i)
+      CHECK(product.tried[i].is_divided == (i == 0));
+    CHECK(product.tried[product.now].seconds.samples == 5);
+  }
+  CHECK(is_found);
 }
 
 TEST_CASE("a stop leaves what has been measured") {

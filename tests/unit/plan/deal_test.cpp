@@ -55,7 +55,7 @@ TEST_CASE("tiles above each other stand on neighbouring processors, no two of a 
 
 TEST_CASE("tiles that two processors share stand on neighbours, of which the first is even") {
   for (const auto& [rows, columns, depth] :
-       {std::tuple{128, 4096, 4096}, {1032, 744, 11440}, {280, 1920, 2544}}) {
+       {std::tuple{128, 4096, 4096}, {1000, 1096, 1024}, {280, 1920, 2544}}) {
     const Plan plan = plan_of_product(rows, columns, depth, true);
     INFO(rows << " x " << columns << " x " << depth);
     REQUIRE(plan.nodes.size() == 1);
@@ -98,6 +98,28 @@ TEST_CASE(
   CHECK(used.size() == std::min(node.tasks, kProcessors));
   std::swap(plan.tasks[node.first_task].processor, plan.tasks[node.first_task + 1].processor);
   CHECK_THAT(errors_of(plan), Catch::Contains("are no pair"));
+}
+
+TEST_CASE("rows of a product that are a node of their own begin and end with a pair") {
+  Plan plan = plan_of_product(11280, 280, 15824, true);
+  CHECK(errors_of(plan).empty());
+  size_t parts = 0;
+  for (const Node& node : plan.nodes) {
+    if (node.rows.count == 0 || pairing_of(plan, node) != Pairing::columns) continue;
+    const MatrixTiles& tiles = plan.tilings[node.tiles];
+    CHECK(node.rows.first % rows_together(tiles) == 0);
+    for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i) {
+      const int64_t other = partner_of(tiles, i);
+      CHECK((other == kNone || (other >= tiles.first && other < tiles.first + tiles.count)));
+    }
+    ++parts;
+  }
+  CHECK(parts > 1);
+  MatrixTiles& first = plan.tilings[plan.nodes[0].tiles];
+  const auto row = static_cast<uint32_t>(first.across);
+  first.count -= row;
+  plan.nodes[0].tasks -= row;
+  CHECK_THAT(errors_of(plan), Catch::Contains("of a pair that two nodes share"));
 }
 
 TEST_CASE("a pair that is torn apart is found") {
