@@ -128,27 +128,19 @@ TREK_TILE RingState& ring_state() {
   return *reinterpret_cast<RingState*>(memory_of_units + Ring90::kStateAt);
 }
 // The step at which a tile begins that was not begun during the one before: with the first slot unless the ring goes on.
-// The ring is made anew where none of that form stands, which takes as long as the warp's stores are on their way. By a
-// warp, once the block has left the task before, and with that has emptied all slots.
+// The ring is made anew where none of that form stands, or not at that slot, which takes as long as the warp's stores are
+// on their way. By a warp, once the block has left the task before, and with that has emptied all slots.
 TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane, bool goes_on) {
   RingState& ring = ring_state();
   const uint32_t slots = by.brought.slots;
   const uint32_t form = by.brought.readers << 8 | slots;
   const uint32_t stands = ring.form;
-  const uint32_t full = Ring90::full(by.shared, lane);
-  const uint32_t empty = Ring90::empty(by.shared, lane);
   if (stands == form) {
     const uint32_t step = ring.step;
-    const uint32_t slot = step < slots ? step : step - slots;
-    if (goes_on || slot == 0) return step;
-    // The rest of the slots pass a phase with nothing in them.
-    if (lane >= slot && lane < slots) {
-      barrier_arrive(full);
-      TREK_ROLLED
-      for (uint32_t i = 0; i < by.brought.readers; ++i) barrier_arrive(empty);
-    }
-    return step < slots ? slots : 0;
+    if (goes_on || step == 0 || step == slots) return step;
   }
+  const uint32_t full = Ring90::full(by.shared, lane);
+  const uint32_t empty = Ring90::empty(by.shared, lane);
   if (lane < (stands & 0xFF)) {
     barrier_end(full);
     barrier_end(empty);
@@ -165,10 +157,10 @@ TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane, bool goes_on) {
 
 // Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
 // are no more; or until wait(barrier, parity), for a slot to be empty, says that it will not be: not so. By elected().
-// Narrow parts wait
-// for this loop: with elections in it, its 50 instructions took 500 cycles. So what brings the right operand by halves,
-// those of two blocks or its own, is a loop of its own, and so is what brings both operands in one copy each. (Gone through
-// by all lanes, one of which asks, it is no shorter: what copies take ptxas moves to registers of the warp before each.)
+// Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles. So what brings the right
+// operand by halves, those of two blocks or its own, is a loop of its own, and so is what brings both operands in one copy
+// each. (Gone through by all lanes, one of which asks, it is no shorter: what copies take ptxas moves to registers of the
+// warp before each.)
 template <bool kByHalves, class Wait>
 TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
                              SlotOrder& order, RingPlace& place, Wait wait) {
@@ -200,17 +192,17 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
         copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
     }
     if constexpr (kByHalves) {
-      bool other_brings = brought.shares_columns && brought.half != 0;
+      const uint32_t first = brought.shares_columns ? brought.half * brought.right_lines : 0;
+      const uint32_t next = brought.right_lines << (brought.shares_columns ? 1 : 0);
       TREK_ROLLED
-      for (uint32_t i = 0; i < columns_there; i += brought.right_lines) {
+      for (uint32_t i = first; i < columns_there; i += next) {
         const uint32_t to = right + i * kRowBytes;
         const uint32_t x = by_halves ? k : column + i;
         const uint32_t y = by_halves ? column + i : k;
-        if (!brought.shares_columns)
-          copy_box(to, maps + 1, full, x, y, brought.right_matrix);
-        else if (!other_brings)
+        if (brought.shares_columns)
           copy_box_to_both(to, maps + 1, full, x, y, brought.right_matrix);
-        other_brings = !other_brings;
+        else
+          copy_box(to, maps + 1, full, x, y, brought.right_matrix);
       }
     } else if (brought.b_by_line) {
       copy_box(right, maps + 1, full, k, column, brought.right_matrix);
@@ -225,14 +217,16 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
 }
 inline constexpr uint32_t kNoStop = ~0u;
 
-// The same where k of both operands are neighbours, and there are no turns.
-template <class Wait>
+// The same where k of both operands are neighbours, and there are no turns; by halves, of a tile that shares columns.
+template <bool kByHalves, class Wait>
 TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
                            SlotOrder& order, RingPlace& place, Wait wait) {
   const Brought& brought = by.brought;
-  const uint32_t bytes = (brought.left_lines + brought.right_lines) * kRowBytes;
+  const uint32_t first = kByHalves ? brought.half * brought.right_lines : 0;
+  const uint32_t right_lines = brought.right_lines << (kByHalves ? 1 : 0);
+  const uint32_t bytes = (brought.left_lines + right_lines) * kRowBytes;
   const uint32_t slot_bytes = Ring90::slot_bytes(brought.columns, brought.rows);
-  const uint32_t right = brought.rows * kRowBytes;
+  const uint32_t right = (brought.rows + first) * kRowBytes;
   const uint32_t end = stop < brought.k ? stop : brought.k;
   uint32_t k = order.k;
   uint32_t to = Ring90::begin(by.shared) + place.slot * slot_bytes;
@@ -243,7 +237,10 @@ TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
     if (!wait(full + kEmpty, place.parity)) return false;
     barrier_expect(full, bytes);
     copy_box(to, by.maps, full, k, row, brought.left_matrix);
-    copy_box(to + right, by.maps + 1, full, k, column, brought.right_matrix);
+    if constexpr (kByHalves)
+      copy_box_to_both(to + right, by.maps + 1, full, k, column + first, brought.right_matrix);
+    else
+      copy_box(to + right, by.maps + 1, full, k, column, brought.right_matrix);
     full += 8;
     to += slot_bytes;
     if (++place.slot != brought.slots) continue;
@@ -260,7 +257,8 @@ TREK_TILE bool ask(const Asker& by, uint32_t row, uint32_t column, uint32_t stop
                    RingPlace& place, Wait wait) {
   const bool by_line =
       by.brought.a_by_line && by.brought.b_by_line && by.brought.round == SlotOrder::kOneRound;
-  if (!kByHalves && by_line) return ask_by_line(by, row, column, stop, order, place, wait);
+  if (by_line && (!kByHalves || by.brought.shares_columns))
+    return ask_by_line<kByHalves>(by, row, column, stop, order, place, wait);
   return ask_for_slots<kByHalves>(by, row, column, stop, order, place, wait);
 }
 

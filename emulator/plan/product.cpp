@@ -333,11 +333,12 @@ double halves_of(int64_t line_bytes) {
   return line_bytes % 32 == 0 ? 2.8 : 3.6;
 }
 constexpr int64_t kStepBytes = 128;
-constexpr double kResults = 6;        // of a column of a part
-constexpr double kTask = 3500;        // cycles
-constexpr double kMemory = 2400;      // bytes from device memory a cycle, all processors together
-constexpr double kExchange = 2200;    // of sums between two processors
-constexpr int64_t kLeastPaired = 64;  // columns of a part whose k two processors share
+constexpr double kResults = 6;      // of a column of a part
+constexpr double kTask = 3500;      // cycles
+constexpr double kMemory = 2400;    // bytes from device memory a cycle, all processors together
+constexpr double kHalves = 1.25;    // by depth, of operands with neighbouring lines: 768x2304x16384
+constexpr double kExchange = 3500;  // of sums between two processors
+constexpr int64_t kLeastPaired = 64;      // columns of a part whose k two processors share
 constexpr int64_t kLeastPairedSteps = 4;  // of k
 
 // Places of k of a step.
@@ -427,9 +428,12 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const double received = read + (together ? right_lines * kReceived : 0);
   const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
   const double copies = kCopyStep + std::max(received, at_once * read / kHalvesAtOnce);
-  const double step = std::max(together && by_k == 0 ? product * width.together : product, copies);
-  const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
   const bool by_depth = tiles.pairing == Pairing::depth;
+  const double in_pairs = together && by_k == 0   ? width.together
+                          : by_depth && by_k == 1 ? kHalves
+                                                  : 1;
+  const double step = std::max(product * in_pairs, copies);
+  const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
   const auto steps = static_cast<double>(by_depth ? parts_of(all_steps, 2) : all_steps);
   const auto parts =
       static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
@@ -492,7 +496,7 @@ double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
 constexpr double kSmallTask = 2600;
 constexpr double kSmallPiece = 0.7;  // what it takes to ask for it
 constexpr double kSmallTurn = 100;
-constexpr double kSmallOutput = 0.3;
+constexpr double kSmallOutput = 1.2;
 
 std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
