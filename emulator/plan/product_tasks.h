@@ -1,0 +1,32 @@
+// Of the ways in which a product is worked on, the parts that stand in files of their own: candidates, and what one of
+// their tasks takes, in cycles. For product.cpp, which puts them together.
+#pragma once
+
+#include "emulator/plan/product.h"
+
+namespace trek::plan {
+
+inline int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+// Bytes from device memory a cycle, all processors together.
+inline constexpr double kMemory = 2400;
+
+// Tasks that a node may have.
+int64_t most_tasks(const Device& device);
+MatrixTiles tiles_of(const MatrixShape& shape, int64_t rows, int64_t columns);
+// Parts of a task in one direction, of so many that there are: as many as leave the last task of a row no fewer than need
+// be, about these.
+std::vector<int64_t> parts_of_task(int64_t there);
+// Adds the tiles for numbers of nodes that k may be divided between: all up to kFew, then some.
+void add_splits(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
+                const ProductWork& work);
+// The most k of a part: by blocks parts differ by one, and the first may have less than others.
+int64_t depth_of(const ProductWork& work, const MatrixTiles& tiles);
+
+// By tensor cores: of operands that a copy engine brings, and of others (product_tensor.cpp).
+std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work);
+double task_tensor(const ProductWork& work, const MatrixTiles& tiles);
+std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work);
+double task_brought(const ProductWork& work, const MatrixTiles& tiles);
+
+}  // namespace trek::plan

@@ -1,0 +1,222 @@
+// What products by tensor cores may be cut into, and what their tasks take.
+#include <algorithm>
+#include <array>
+
+#include "emulator/plan/product_tasks.h"
+
+namespace trek::plan {
+
+namespace {
+
+// A product by tensor cores is worked on in parts of 128 rows by 32, 64, 128, 192 or 256 columns, 32 only where the right
+// operand's k are neighbours, and of f32 the left one's, too. A task has as many parts as leave every processor about as
+// much to do as single parts would: fewer tasks cost less, and the copies of a task run on from part to part.
+//
+// What a processor with 2048 multipliers for 16 bits, or half as many for f32, takes: for each width of a part a step
+// of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines, the results of a
+// part, and what begins and ends a task. Those of 16 bits are from an H200: the wide parts come near the multipliers'
+// rate, narrow ones wait for shared memory and for copies. Of f32 neighbouring lines are turned around in shared
+// memory, which takes so much of its time for each line of the operand.
+struct Width {
+  int64_t columns;
+  double by_line;
+  double by_k;
+  // Of a pair that brings columns together: what a step of operands with neighbouring k takes of the time that it takes
+  // alone, and cycles that a tile begins later. 0: there are none.
+  double together = 0;
+  double later = 0;
+};
+constexpr std::array<Width, 5> kWidths = {Width{256, 1060, 1110, 0.97, 500},
+                                          {192, 850, 1000, 0.93, 500},
+                                          {128, 600, 920, 0.91, 2000},
+                                          {64, 400, 700},
+                                          {32, 400, 700}};
+const Width& width_of(const MatrixTiles& tiles) {
+  return *std::find_if(kWidths.begin(), kWidths.end(),
+                       [&](const Width& each) { return each.columns == tiles.part_columns; });
+}
+constexpr double kTurnLine = 2;  // cycles, of f32
+// What it takes to copy a step: 30 cycles, and for each line of an operand as long as its processor receives it, or as long
+// as the second-level cache gives lines to all processors, which reads halves of its own lines: of a line at a multiple of
+// 64 bytes two, else three, which cost more still where they are no multiple of 32. So what counts is how many processors
+// bring lines at a time, and how many of these another one brings. In cycles, and lines of one cycle each; from an H200, by
+// products of which nothing is multiplied: 4128x744x6280 on 132 processors takes 1180 a step in parts of 192 in pairs, 1660
+// alone; 1032x744x11440 on 108 in pairs by depth of 128 830; 10056x128x4568 on 79 in pairs 720.
+constexpr double kCopyStep = 30;
+constexpr double kReceived = 2.1;  // of a line that the other of a pair brings
+constexpr double kHalvesAtOnce = 90;
+double halves_of(int64_t line_bytes) {
+  if (line_bytes % 64 == 0) return 1.75;
+  return line_bytes % 32 == 0 ? 2.8 : 3.6;
+}
+constexpr int64_t kStepBytes = 128;
+constexpr double kResults = 6;      // of a column of a part
+constexpr double kTask = 3500;      // cycles
+constexpr double kHalves = 1.25;    // by depth, of operands with neighbouring lines: 768x2304x16384
+constexpr double kExchange = 3500;  // of sums between two processors
+constexpr int64_t kLeastPaired = 64;      // columns of a part whose k two processors share
+constexpr int64_t kLeastPairedSteps = 4;  // of k
+
+// Places of k of a step.
+int64_t step_depth(const ProductWork& work) { return kStepBytes / isa::byte_size(work.element); }
+
+// Pairs of tiles of which each is half of a part: a processor then has half of the steps, and of each step half of what it
+// would bring for two parts.
+void add_pairs_of_depth(std::vector<MatrixTiles>& found, const Device& device,
+                        const ProductWork& work, int64_t most) {
+  if (!device.has_pairs || parts_of(work.shape.k, step_depth(work)) < kLeastPairedSteps) return;
+  for (const Width& width : kWidths) {
+    if (width.columns < kLeastPaired) continue;
+    MatrixTiles tiles = tiles_of(work.shape, kPartRows, width.columns / 2);
+    tiles.part_columns = width.columns;
+    tiles.pairing = Pairing::depth;
+    if (tiles.across % 2 == 0 && tiles.count <= most) found.push_back(tiles);
+  }
+}
+
+// Adds the same tiles in pairs that bring columns together, where there are two above each other.
+void add_pairs_of_columns(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
+                          const ProductWork& work) {
+  if (!device.has_pairs || tiles.down < 2 || width_of(tiles).together == 0) return;
+  if (work.shape.n < tiles.part_columns) return;
+  tiles.pairing = Pairing::columns;
+  add_splits(found, tiles, device, work);
+}
+
+}  // namespace
+
+std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
+  const int64_t most = std::max(most_tasks(device), shape.batches);
+  std::vector<MatrixTiles> found;
+  const bool is_f32 = work.element == isa::DType::f32;
+  for (const Width& width : kWidths) {
+    if (width.columns == 32 && (!shape.tb || (is_f32 && shape.ta))) continue;
+    const int64_t parts_down = parts_of(shape.m, kPartRows);
+    const int64_t parts_across = parts_of(shape.n, width.columns);
+    const int64_t parts = parts_down * parts_across * shape.batches;
+    for (const int64_t down : parts_of_task(parts_down))
+      for (const int64_t across : parts_of_task(parts_across)) {
+        MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width.columns);
+        tiles.part_columns = width.columns;
+        const bool leaves_half_idle = 2 * tiles.count < std::min(parts, work.share);
+        if (leaves_half_idle || tiles.count > most) continue;
+        add_splits(found, tiles, device, work);
+        add_pairs_of_columns(found, tiles, device, work);
+      }
+  }
+  add_pairs_of_depth(found, device, work, most);
+  // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
+  for (int64_t size = 2 * kPartRows; found.empty(); size *= 2) {
+    MatrixTiles tiles = tiles_of(shape, size, size);
+    tiles.part_columns = kPartRows;
+    if (tiles.down * tiles.across <= 1 || tiles.count <= most) found.push_back(tiles);
+  }
+  return found;
+}
+
+namespace {
+
+// Lines of both operands that processors work on at a time: tasks are dealt row by row, part by part.
+double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
+  const int64_t parts = std::clamp<int64_t>(work.share / tiles.count, 1, tiles.split);
+  const int64_t columns = std::min(tiles.across, work.share);
+  const int64_t rows = std::min(tiles.down, parts_of(work.share, tiles.across));
+  // Both halves of a part bring all of its lines, at k of their own.
+  const int64_t of_rows = tiles.pairing == Pairing::depth ? 2 * rows : rows;
+  return static_cast<double>(parts * (columns * tiles.part_columns + of_rows * kPartRows));
+}
+
+}  // namespace
+
+double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
+  const Width& width = width_of(tiles);
+  const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
+  const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
+                                          (work.shape.tb ? 0 : tiles.part_columns));
+  const bool is_f32 = work.element == isa::DType::f32;
+  const double product =
+      width.by_line + (is_f32 ? turned * kTurnLine : by_k * (width.by_k - width.by_line));
+  // Lines of memory, which may have been padded.
+  const auto halves = [&](int64_t line) {
+    return halves_of(parts_of(line * isa::byte_size(work.element), 16) * 16);
+  };
+  const bool together = tiles.pairing == Pairing::columns;
+  const auto left_lines =
+      static_cast<double>(work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m));
+  const double right_lines = static_cast<double>(tiles.part_columns) / (together ? 2 : 1);
+  const double read = left_lines * halves(work.shape.ta ? work.shape.m : work.shape.whole_k) +
+                      right_lines * halves(work.shape.tb ? work.shape.whole_k : work.shape.n);
+  const double received = read + (together ? right_lines * kReceived : 0);
+  const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
+  const double copies = kCopyStep + std::max(received, at_once * read / kHalvesAtOnce);
+  const bool by_depth = tiles.pairing == Pairing::depth;
+  const double in_pairs = together && by_k == 0   ? width.together
+                          : by_depth && by_k == 1 ? kHalves
+                                                  : 1;
+  const double step = std::max(product * in_pairs, copies);
+  const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
+  const auto steps = static_cast<double>(by_depth ? parts_of(all_steps, 2) : all_steps);
+  const auto parts =
+      static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
+                          parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
+  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
+  const int64_t given = std::min(tiles.part_columns, tiles.columns);
+  const double part = steps * (std::max(step, memory) + memory / 8) +
+                      kResults * static_cast<double>(given) + (by_depth ? kExchange : 0);
+  return parts * part + kTask + (together ? width.later : 0);
+}
+
+namespace {
+
+// ---- by tensor cores, without a copy engine --------------------------------------------------------
+
+// The block brings its operands itself, and only what exists of a part of 128 rows by 128 columns. Narrow parts
+// share out a small product, in which most of a step is waiting.
+constexpr int64_t kLeastPart = 32;
+
+}  // namespace
+
+std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
+  const int64_t most = std::max(most_tasks(device), shape.batches);
+  std::vector<MatrixTiles> found;
+  for (int64_t rows = kLeastPart; rows < 2 * std::max(shape.m, kLeastPart); rows *= 2)
+    for (int64_t columns = kLeastPart; columns < 2 * std::max(shape.n, kLeastPart); columns *= 2) {
+      MatrixTiles tiles = tiles_of(shape, rows, columns);
+      tiles.part_columns = kPartRows;
+      if (tiles.count <= most) add_splits(found, tiles, device, work);
+    }
+  return found;
+}
+
+namespace {
+
+// A task, and a step of 128 bytes of k: its syncs and products, and what brings 32 rows of a panel (matrix_tensor.h).
+// From an H200, where a step of one or two turns of 32 rows for each operand took 2 600 to 4 100 cycles.
+constexpr double kBroughtTask = 10000;
+constexpr double kBroughtStep = 800;
+constexpr double kBroughtRows = 850;
+
+}  // namespace
+
+double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
+  const int64_t of_row = step_depth(work);  // elements of a panel's row
+  const auto rows_of = [&](bool by_line, int64_t lines) {
+    const int64_t there = std::min(lines, kPartRows);
+    return static_cast<double>(by_line ? parts_of(there, 32)
+                                       : parts_of(there, of_row) * of_row / 32);
+  };
+  const MatrixShape& shape = work.shape;
+  const int64_t rows = std::min(tiles.rows, shape.m);
+  const int64_t columns = std::min(tiles.columns, shape.n);
+  const auto steps = static_cast<double>(parts_of(depth_of(work, tiles), step_depth(work)));
+  const auto parts =
+      static_cast<double>(parts_of(tiles.rows, kPartRows) * parts_of(tiles.columns, kPartRows));
+  const double step =
+      kBroughtStep + kBroughtRows * (rows_of(!shape.ta, rows) + rows_of(shape.tb, columns)) +
+      static_cast<double>(std::min(rows, kPartRows) * std::min(columns, kPartRows)) / 32;
+  return parts * steps * step + kBroughtTask;
+}
+
+}  // namespace trek::plan
