@@ -40,14 +40,18 @@ class Keeper {
     const RememberedTiles remembered = {product.product, now.tiles, now.seconds.median};
     std::vector<std::string> warnings;
     is_kept_ = write_tiles(file_, device, {&remembered, 1}, warnings);
+    has_kept_ = true;
     print_warnings(warnings);
   }
-  // Where they are; empty where they are nowhere.
-  std::filesystem::path file() const { return is_kept_ ? file_ : std::filesystem::path(); }
+  // Where they are; empty where they are nowhere, or where there were none.
+  std::filesystem::path file() const {
+    return is_kept_ && has_kept_ ? file_ : std::filesystem::path();
+  }
 
  private:
   std::filesystem::path file_;
   bool is_kept_;
+  bool has_kept_ = false;
 };
 
 // Measures, shows and keeps.

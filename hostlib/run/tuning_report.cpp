@@ -55,15 +55,19 @@ std::string tried_text(const TriedTiles& tried) {
   return tiles_text(tried.tiles) + (tried.is_divided ? ", the last rows apart" : "");
 }
 
+constexpr size_t kLeastWidth = 28;  // of a column of tiles
+
 std::string table(const TunedProduct& product) {
-  constexpr std::string_view kForm = "  {:<28}  {:>6}  {:>8}  {:<20}  {:>5}  {:>8}  {}";
+  constexpr std::string_view kForm = "  {:<{}}  {:>6}  {:>8}  {:<20}  {:>5}  {:>8}  {}";
+  size_t width = kLeastWidth;
+  for (const TriedTiles& tried : product.tried) width = std::max(width, tried_text(tried).size());
   std::string text =
-      line_of(fmt::format(kForm, "tiles", "tasks", "time", "95 %", "÷best", "estimate", ""));
+      line_of(fmt::format(kForm, "tiles", width, "tasks", "time", "95 %", "÷best", "estimate", ""));
   const double best = product.tried[product.fastest].seconds.median;
   for (size_t i = 0; i < product.tried.size(); ++i) {
     const TriedTiles& tried = product.tried[i];
     text += line_of(fmt::format(
-        kForm, tried_text(tried), tried.tiles.count, seconds_text(tried.seconds.median),
+        kForm, tried_text(tried), width, tried.tiles.count, seconds_text(tried.seconds.median),
         interval_text(tried.seconds.interval), fmt::format("{:.2f}", tried.seconds.median / best),
         tried.is_divided ? "" : fmt::format("{:.3g}", tried.cycles), marks_text(product, i)));
   }
@@ -121,16 +125,27 @@ std::string tuning_text(const Tuning& tuning, const std::filesystem::path& file)
   if (tuning.left_out > 0)
     text += fmt::format("  stopped: {} products were not measured\n", tuning.left_out);
   if (measured == 0) return text + "\n";
-  constexpr std::string_view kForm = "  {:<44}  {:<28}  {:<28}  {:>8}  {}";
-  text += line_of(fmt::format(kForm, "product", "before", "now", "time", "gain"));
+  constexpr std::string_view kForm = "  {:<44}  {:<{}}  {:<{}}  {:>8}  {}";
+  const auto before_text = [](const TunedProduct& product) {
+    return tried_text(product.tried[product.before]);
+  };
+  const auto now_text = [](const TunedProduct& product) {
+    return product.now == product.before ? "the same" : tried_text(product.tried[product.now]);
+  };
+  size_t before = kLeastWidth;
+  size_t now = kLeastWidth;
   for (const TunedProduct& product : tuning.products) {
     if (!product.is_measured()) continue;
-    const TriedTiles& now = product.tried[product.now];
-    const bool is_same = product.now == product.before;
-    text += line_of(fmt::format(
-        kForm, plan::text(product.product, device), tried_text(product.tried[product.before]),
-        is_same ? "the same" : tried_text(now), seconds_text(now.seconds.median),
-        is_same ? "" : ratio_text(product.gain)));
+    before = std::max(before, before_text(product).size());
+    now = std::max(now, now_text(product).size());
+  }
+  text += line_of(fmt::format(kForm, "product", "before", before, "now", now, "time", "gain"));
+  for (const TunedProduct& product : tuning.products) {
+    if (!product.is_measured()) continue;
+    text += line_of(fmt::format(kForm, plan::text(product.product, device), before_text(product),
+                                before, now_text(product), now,
+                                seconds_text(product.tried[product.now].seconds.median),
+                                product.now == product.before ? "" : ratio_text(product.gain)));
   }
   const Ranking ranking = ranking_of(tuning);
   return text + fmt::format(
