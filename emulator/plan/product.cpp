@@ -1,7 +1,6 @@
 #include "emulator/plan/product.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <optional>

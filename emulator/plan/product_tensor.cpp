@@ -167,15 +167,11 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   return parts * part + kTask + (together ? width.later : 0);
 }
 
-namespace {
-
-// ---- by tensor cores, without a copy engine --------------------------------------------------------
+// ---- without a copy engine ----------------------------------------------------------------------
 
 // The block brings its operands itself, and only what exists of a part of 128 rows by 128 columns. Narrow parts
 // share out a small product, in which most of a step is waiting.
 constexpr int64_t kLeastPart = 32;
-
-}  // namespace
 
 std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
@@ -190,15 +186,11 @@ std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductW
   return found;
 }
 
-namespace {
-
 // A task, and a step of 128 bytes of k: its syncs and products, and what brings 32 rows of a panel (matrix_tensor.h).
 // From an H200, where a step of one or two turns of 32 rows for each operand took 2 600 to 4 100 cycles.
 constexpr double kBroughtTask = 10000;
 constexpr double kBroughtStep = 800;
 constexpr double kBroughtRows = 850;
-
-}  // namespace
 
 double task_brought(const ProductWork& work, const MatrixTiles& tiles) {
   const int64_t of_row = step_depth(work);  // elements of a panel's row

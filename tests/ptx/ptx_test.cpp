@@ -109,31 +109,32 @@ TEST_CASE("blocks of a cluster send to each other's shared memory") {
       "add.s32 %r8, %r3, 10; mov.b32 %f1, %r8;"
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
       "[%r7], {%f1, %f1, %f1, %f1}, [%r5];";
+  const std::string give =
+      "mov.u32 %r10, %ctaid.x; mul.wide.u32 %rd3, %r10, 4;"
+      "add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r9;" +
+      meet;
+  const auto check = [](Bench& bench, uint32_t last) {
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+      bench.run(1, seed, 4, 2);
+      for (uint32_t block = 0; block < 4; ++block) CHECK(bench.word(block) == last - block % 2);
+    }
+  };
   Bench bench(begin + send +
                   "mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 16;"
                   "AGAIN: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra AGAIN;"
-                  "ld.shared.u32 %r9, [%r6+12]; mov.u32 %r10, %ctaid.x; mul.wide.u32 %rd3, %r10, 4;"
-                  "add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r9;" +
-                  meet,
+                  "ld.shared.u32 %r9, [%r6+12];" +
+                  give,
               memory);
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
-    bench.run(1, seed, 4, 2);
-    for (uint32_t block = 0; block < 4; ++block) CHECK(bench.word(block) == 11 - block % 2);
-  }
+  check(bench, 11);
   // A word that is there before the arrival.
   Bench tells(begin +
                   "add.s32 %r8, %r3, 20; st.shared::cluster.u32 [%r7], %r8;"
                   "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];"
                   "AGAIN: mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r2], 0;"
-                  "@!%p1 bra AGAIN; ld.shared.u32 %r9, [%r6];"
-                  "mov.u32 %r10, %ctaid.x; mul.wide.u32 %rd3, %r10, 4;"
-                  "add.s64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r9;" +
-                  meet,
+                  "@!%p1 bra AGAIN; ld.shared.u32 %r9, [%r6];" +
+                  give,
               memory);
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
-    tells.run(1, seed, 4, 2);
-    for (uint32_t block = 0; block < 4; ++block) CHECK(tells.word(block) == 21 - block % 2);
-  }
+  check(tells, 21);
   // A block that does not stay for the other.
   Bench leaves(begin +
                    "setp.eq.s32 %p1, %r3, 1; @%p1 bra OUT; mov.u32 %r11, 0;"
