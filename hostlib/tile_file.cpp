@@ -83,6 +83,7 @@ Json json_of(const Entry& entry) {
   json["share"] = of.product.share;
   for (const auto& [count, member] : kTiles) json[count.name] = entry.tiles.*member;
   if (entry.tiles.pairing != plan::Pairing::none) json["pairs"] = name(entry.tiles.pairing);
+  if (entry.tiles.transposed) json["transposed"] = true;
   json["seconds"] = entry.seconds;
   return json;
 }
@@ -114,6 +115,9 @@ class EntryReader {
     const Json* value = find(name);
     if (value != nullptr && !value->is_boolean()) refuse(name, "is neither true nor false");
     return value != nullptr && value->is_boolean() && value->get<bool>();
+  }
+  bool flag_if_given(const char* name) {
+    return entry_.is_object() && entry_.contains(name) && flag(name);
   }
   plan::Pairing pairing_if_given(const char* name) {
     if (!entry_.is_object() || !entry_.contains(name)) return plan::Pairing::none;
@@ -174,6 +178,7 @@ std::variant<Entry, std::string> entry_of(const Json& json) {
   of.product.share = reader.count({"share", 1});
   for (const auto& [count, member] : kTiles) entry.tiles.*member = reader.count(count);
   entry.tiles.pairing = reader.pairing_if_given("pairs");
+  entry.tiles.transposed = reader.flag_if_given("transposed");
   entry.seconds = reader.seconds("seconds");
   if (!reader.wrong().empty()) return reader.wrong();
   return entry;

@@ -6,7 +6,7 @@
 //     {"device": "NVIDIA H200", "code": "jit sm_90a, compute capability 9.0", "processors": 132, "numerics": "fast",
 //      "operands": "bf16", "result": "bf16", "m": 4096, ..., "rows": 128, "columns": 256, "part_columns": 256,
 //      "split": 1, "seconds": 6.1e-05}]}
-// and "pairs": "depth" or "columns" of tiles that are worked on in pairs.
+// and "pairs": "depth" or "columns" of tiles that are worked on in pairs, "transposed": true where their parts are.
 // What cannot be read is said and ignored: an entry by itself, and left in the file as it is; a file that is none of
 // this version as a whole, and never replaced. Writers take turns by a lock on FILE.lock beside it. Nothing here fails: a program runs without what it would have known.
 #pragma once

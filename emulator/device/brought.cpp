@@ -1,7 +1,9 @@
 #include "emulator/device/brought.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "emulator/device/describe.h"
 #include "emulator/device/index.h"
 #include "emulator/device/matrix_tile.h"
 #include "emulator/device/matrix_turns.h"
@@ -34,7 +36,6 @@ void set_parts(const Matrix& of, Way way, Brought& to) {
   switch (way) {
     case Way::tensor_cores:
       to.columns = of.part_columns;
-      to.slots = Ring90::slots(to.columns);
       to.readers = 2;  // warpgroups
       break;
     case Way::turns:
@@ -62,13 +63,22 @@ void set_depth(const Node& node, Way way, Brought& to) {
   to.steps = (to.k + to.depth - 1) / to.depth;
 }
 
+// Lines of a slot for the right operand.
+uint32_t lines_of(const Brought& brought) {
+  return Ring90::lines(brought.columns, brought.b_by_line, brought.right_lines);
+}
+
 // Of lines that are neighbours a copy brings 128 bytes for tensor cores, for the dot order those of a part's columns.
 void set_copies(const Matrix& of, Way way, Brought& to) {
   const uint32_t at_once = way == Way::tensor_cores ? to.depth : to.columns;
   to.a_by_line = of.a_k == 1;
   to.b_by_line = of.b_k == 1;
   to.left_lines = to.a_by_line ? lines_brought(of.m, to.rows) : at_once;
-  to.right_lines = to.b_by_line ? lines_brought(of.n, to.columns) : at_once;
+  // Of more lines than a box has there are two copies.
+  to.brings_halves = to.b_by_line && to.columns > kTensorMapLines;
+  to.right_lines =
+      to.b_by_line ? lines_brought(of.n, to.brings_halves ? to.columns / 2 : to.columns) : at_once;
+  if (way == Way::tensor_cores) to.slots = Ring90::slots(lines_of(to));
 }
 
 // Of a tile whose k two blocks share: the columns of both, and the half of the steps that is this block's.
@@ -93,19 +103,23 @@ void share_columns(const Matrix& of, const Tile& tile, Brought& to) {
   const auto parts_from = [&](int64_t row) {
     return (std::min(of.m - row, of.tile_rows) + kPartRows - 1) / kPartRows;
   };
-  to.brings_halves = true;
   to.half = static_cast<uint32_t>(tile.first_row / of.tile_rows % 2);
   const int64_t other = tile.first_row + (to.half != 0 ? -of.tile_rows : of.tile_rows);
   to.shares_columns = other < of.m && parts_from(other) == parts_from(tile.first_row);
-  if (to.b_by_line) to.right_lines /= 2;
+  if (to.b_by_line && !to.brings_halves) to.right_lines /= 2;
+  to.brings_halves = true;
   if (to.shares_columns) to.readers *= 2;
 }
 
 }  // namespace
 
 Brought brought_of(const Node& node, int64_t number) {
-  const Matrix& of = node.matrix;
-  const Tile tile = tile_of(of, number);
+  Tile tile = tile_of(node.matrix, number);
+  if (node.matrix.transposed != 0) {
+    std::swap(tile.first_row, tile.first_column);
+    std::swap(tile.end_row, tile.end_column);
+  }
+  const Matrix of = multiplied(node.matrix);
   const Way way = way_of(of);
   Brought to{};
   to.maps = static_cast<uint64_t>(node.scratch);
@@ -129,7 +143,7 @@ Brought brought_of(const Node& node, int64_t number) {
   const bool is_torn = to.brings_halves && !to.shares_columns;
   if (!to.ends && !is_torn && way != Way::turns)
     to.joint.form =
-        static_cast<uint32_t>(pairing) << 28 | to.columns << 16 | to.readers << 8 | to.slots;
+        static_cast<uint32_t>(pairing) << 28 | lines_of(to) << 16 | to.readers << 8 | to.slots;
   return to;
 }
 

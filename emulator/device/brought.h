@@ -19,7 +19,7 @@ TREK_ON_DEVICE constexpr bool overlap(const Extent& a, const Extent& b) {
 
 // What says whether one ring goes on from a tile to the next.
 struct alignas(16) Joint {
-  // Of the ring, by which they must be alike: its slots, who reads them, columns, and what two blocks share; kAlone: neither
+  // Of the ring, by which they must be alike: its slots, who reads them, lines, and what two blocks share; kAlone: neither
   // goes on with another's, and both begin with the first slot. Where there are turns, the slot that is asked for last is
   // not the one with the last k, and groups know theirs by numbers; and a tail may need the ring's memory.
   uint32_t form;
@@ -60,8 +60,8 @@ struct alignas(16) Brought {
   bool b_by_line;
   bool ends;            // the ring is empty after every part, because the tail needs its memory
   bool shares_depth;    // with the other block: Pairing::depth
-  bool brings_halves;   // of the right operand at a time, which is Pairing::columns,
-  bool shares_columns;  // and those for both blocks
+  bool brings_halves;   // of the right operand at a time: in a pair by columns, or of many columns
+  bool shares_columns;  // the halves of two blocks, each for both: Pairing::columns
 };
 static_assert(sizeof(Brought) == 144);
 

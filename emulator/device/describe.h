@@ -25,6 +25,7 @@ struct TensorMap {
 };
 inline constexpr int64_t kTensorMapBytes = 128;
 inline constexpr int64_t kTensorMapRow = 128;
+inline constexpr uint32_t kTensorMapLines = 256;  // that a box has at most
 
 struct Described {
   // The record: a Node at its start, to be kept 16-byte aligned wherever it is copied.

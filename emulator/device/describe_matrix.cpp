@@ -119,8 +119,9 @@ void Describer::describe_copies() {
     const plan::Pairing pairing = plan_.tilings[of_.tiles].pairing;
     const bool may = pairing != plan::Pairing::columns || to.tail_steps != Matrix::kNoTail;
     to.pairing = static_cast<uint8_t>(may ? pairing : plan::Pairing::none);
+    to.transposed = plan_.tilings[of_.tiles].transposed ? 1 : 0;
     maps_ = tensor_maps(plan_, of_, to);
-    if (maps_.empty()) to.pairing = 0;
+    if (maps_.empty()) to.pairing = to.transposed = 0;
   }
   to.has_maps = maps_.empty() ? 0 : 1;
   to.operands_stay = is_immutable(0) && is_immutable(1) ? 1 : 0;

@@ -5,6 +5,7 @@
 #include "emulator/device/matrix_cut.h"
 #include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
+#include "emulator/device/matrix_tile.h"
 #include "emulator/plan/group_products.h"
 #include "emulator/plan/product.h"
 
@@ -135,11 +136,12 @@ void describe_tail(const Record& record, const Draft& draft, DType result, Matri
 }
 
 std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& node,
-                                   const Matrix& of) {
+                                   const Matrix& described) {
   const plan::MatrixShape shape = plan::matrix_shape(node);
+  const Matrix of = tensor::multiplied(described);
   std::vector<TensorMap> maps;
   for (const bool left : {true, false}) {
-    const size_t operand = left ? 0 : 1;
+    const size_t operand = left == (of.transposed == 0) ? 0 : 1;
     const isa::Type& type = node.operand_types[operand];
     const int64_t lines = left ? of.m : of.n;
     const bool by_line = left ? of.a_k == 1 : of.b_k == 1;  // k are neighbours
@@ -154,8 +156,9 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
                                             : of.part_columns;
     // Lines of a copy where they are neighbours.
     const uint32_t at_once = by_turns ? matrix_f32::kTurnsLines : part;
-    // Of lines that two blocks bring each has half.
-    const bool halves = !left && static_cast<Pairing>(of.pairing) == Pairing::columns;
+    // Of lines that two blocks bring each has half; and of more than a box has, each copy.
+    const bool halves = !left && (static_cast<Pairing>(of.pairing) == Pairing::columns ||
+                                  (by_line && part > kTensorMapLines));
     const int64_t bytes = isa::byte_size(type.dtype);
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (ordered && of.k % 8 != 0) return {};

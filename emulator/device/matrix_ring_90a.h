@@ -168,12 +168,12 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
   const uint32_t rows_there =
       lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
   const bool by_halves = kByHalves && brought.b_by_line;
-  const uint32_t columns_there = by_halves
-                                     ? brought.columns
-                                     : lines_copied(brought.b_by_line, brought.right_lines,
-                                                    brought.end_column - column, brought.columns);
+  const uint32_t lines = Ring90::lines(brought.columns, brought.b_by_line, brought.right_lines);
+  const uint32_t columns_there = by_halves ? lines
+                                           : lines_copied(brought.b_by_line, brought.right_lines,
+                                                          brought.end_column - column, lines);
   const uint32_t ring = Ring90::begin(by.shared);
-  const uint32_t slot_bytes = Ring90::slot_bytes(brought.columns, brought.rows);
+  const uint32_t slot_bytes = Ring90::slot_bytes(lines, brought.rows);
   const TensorMap* maps = by.maps;
   if (order.k == stop) return true;
   TREK_ROLLED
@@ -232,22 +232,46 @@ TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
   uint32_t to = Ring90::begin(by.shared) + place.slot * slot_bytes;
   uint32_t full = Ring90::full(by.shared, place.slot);
   constexpr uint32_t kEmpty = offsetof(RingState, empty) - offsetof(RingState, full);
+  const auto move = [&]() TREK_TILE_LAMBDA {
+    full += 8;
+    to += slot_bytes;
+    if (++place.slot != brought.slots) return;
+    full -= 8 * brought.slots;
+    to -= brought.slots * slot_bytes;
+    place.slot = 0;
+    place.parity ^= 1;
+  };
+  const auto copy_right = [&](uint32_t slot, uint32_t barrier, uint32_t at) TREK_TILE_LAMBDA {
+    if constexpr (kByHalves)
+      copy_box_to_both(slot + right, by.maps + 1, barrier, at, column + first,
+                       brought.right_matrix);
+    else
+      copy_box(slot + right, by.maps + 1, barrier, at, column, brought.right_matrix);
+  };
+  if (brought.slots == Ring90::kMostSlots) {
+    TREK_ROLLED
+    for (; k + brought.depth < end; k += 2 * brought.depth) {
+      if (!wait(full + kEmpty, place.parity)) return false;
+      const uint32_t full0 = full;
+      const uint32_t to0 = to;
+      move();
+      if (!wait(full + kEmpty, place.parity)) return false;
+      barrier_expect(full0, bytes);
+      copy_box(to0, by.maps, full0, k, row, brought.left_matrix);
+      barrier_expect(full, bytes);
+      copy_box(to, by.maps, full, k + brought.depth, row, brought.left_matrix);
+      copy_right(to0, full0, k);
+      copy_right(to, full, k + brought.depth);
+      move();
+    }
+  }
   TREK_ROLLED
   for (; k < end; k += brought.depth) {
     if (!wait(full + kEmpty, place.parity)) return false;
     barrier_expect(full, bytes);
     copy_box(to, by.maps, full, k, row, brought.left_matrix);
-    if constexpr (kByHalves)
-      copy_box_to_both(to + right, by.maps + 1, full, k, column + first, brought.right_matrix);
-    else
-      copy_box(to + right, by.maps + 1, full, k, column, brought.right_matrix);
-    full += 8;
-    to += slot_bytes;
-    if (++place.slot != brought.slots) continue;
-    full -= 8 * brought.slots;
-    to -= brought.slots * slot_bytes;
-    place.slot = 0;
-    place.parity ^= 1;
+    copy_right(to, full, k);
+    move();
   }
   order.k = k;
   return true;
@@ -488,7 +512,10 @@ TREK_TILE void bring_tile(Next next) {
          column += brought.columns) {
       SlotOrder order = order_of(brought, brought.first_k);
       if (elected()) {
-        ask<false>(by, row, column, kNoStop, order, place, wait);
+        if (kHasPairs && brought.brings_halves)
+          ask<kHasPairs>(by, row, column, kNoStop, order, place, wait);
+        else
+          ask<false>(by, row, column, kNoStop, order, place, wait);
         if constexpr (kHasPairs)
           if (brought.shares_depth) free_for_sums(by, place);
         ring_state().step = ring_step(place, brought.slots);

@@ -158,16 +158,43 @@ TREK_TILE void store_piece_at(std::byte* to, const uint32_t (&w)[4]) {
                : "memory");
 }
 
+// Two lanes side by side have of 16 columns four each, in pairs of 16 bits: those of columns 2 (lane mod 4) and the next, and
+// of the same eight columns behind. So four lanes store 32 bytes of a line.
+TREK_TILE uint32_t column_of_four(const Spot& spot, uint32_t lane) {
+  return spot.column + 8 * (lane % 2) + 4 * (lane % 4 / 2);
+}
+TREK_TILE void store_four(std::byte* to, uint32_t lane, bool there, uint32_t first,
+                          uint32_t second) {
+  turn_by<1>(first, second, lane);
+  if (there)
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(first), "r"(second) : "memory");
+}
+template <uint32_t kFirst = 0, uint32_t kCount>
+TREK_TILE void store_fours(const Task& task, const Spot& spot, uint32_t lane, bool is_bf16,
+                           const float (&v)[kCount]) {
+  const uint32_t column = column_of_four(spot, lane);
+  std::byte* upper = place_in(task, task.node().result(0), spot, column);
+  std::byte* lower = upper + 16 * task.node().matrix.n;
+#pragma unroll
+  for (uint32_t i = kFirst; i < kCount; i += 8)
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h)
+      store_four((h == 0 ? upper : lower) + 4 * i, lane,
+                 spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column,
+                 packed(is_bf16, v[i + 2 * h], v[i + 2 * h + 1]),
+                 packed(is_bf16, v[i + 4 + 2 * h], v[i + 4 + 2 * h + 1]));
+}
+
 // Stores all of v, from the lane's place on: 16 bits an element, in pieces of eight columns.
 template <uint32_t kCount>
 TREK_TILE void store_pieces(const Task& task, const Spot& spot, uint32_t lane, bool is_bf16,
                             const float (&v)[kCount]) {
-  static_assert(kCount % 16 == 0);
+  constexpr uint32_t kWhole = kCount / 16 * 16;  // of 32 columns
   const uint32_t column = spot.column + 8 * (lane % 4);
   std::byte* upper = place_in(task, task.node().result(0), spot, column);
   std::byte* lower = upper + 16 * task.node().matrix.n;
 #pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 16)
+  for (uint32_t i = 0; i < kWhole; i += 16)
 #pragma unroll
     for (uint32_t h = 0; h < 2; ++h) {
       uint32_t w[4];
@@ -178,6 +205,7 @@ TREK_TILE void store_pieces(const Task& task, const Spot& spot, uint32_t lane, b
       if (spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column)
         store_piece_at((h == 0 ? upper : lower) + 4 * i, w);
     }
+  if constexpr (kWhole != kCount) store_fours<kWhole>(task, spot, lane, is_bf16, v);
 }
 // The same of f32, in pieces of four columns: two lanes side by side have of 16 columns four each.
 template <uint32_t kCount>
@@ -211,27 +239,8 @@ TREK_TILE void store(const Task& task, const Spot& spot, uint32_t lane, const fl
     store_pieces(task, spot, lane, type == DType::bf16, v);
 }
 
-// Where lines do not begin at multiples of 16 bytes. Of 16 bits in lines of a multiple of four elements: two
-// lanes side by side have of 16 columns four each, so four lanes store 32 bytes of a line.
-template <uint32_t kCount>
-TREK_TILE void store_fours(const Task& task, const Spot& spot, uint32_t lane, bool is_bf16,
-                           const float (&v)[kCount]) {
-  const uint32_t column = spot.column + 8 * (lane % 2) + 4 * (lane % 4 / 2);
-  std::byte* upper = place_in(task, task.node().result(0), spot, column);
-  std::byte* lower = upper + 16 * task.node().matrix.n;
-#pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 8)
-#pragma unroll
-    for (uint32_t h = 0; h < 2; ++h) {
-      uint32_t first = packed(is_bf16, v[i + 2 * h], v[i + 2 * h + 1]);
-      uint32_t second = packed(is_bf16, v[i + 4 + 2 * h], v[i + 4 + 2 * h + 1]);
-      turn_by<1>(first, second, lane);
-      if (spot.row + 8 * h < spot.end_row && column + 2 * i < spot.end_column)
-        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"((h == 0 ? upper : lower) + 4 * i),
-                     "r"(first), "r"(second)
-                     : "memory");
-    }
-}
+// Where lines do not begin at multiples of 16 bytes.
+//
 // Of any type and lines: two elements at once, or one.
 template <uint32_t kCount>
 TREK_TILE void store_apart(const Task& task, const Spot& spot, uint32_t lane, DType type,
@@ -276,8 +285,8 @@ TREK_TILE void store_unaligned(const Task& task, const Spot& spot, uint32_t lane
 // others are moved along: a register cannot be chosen at run time, and code for each would be large.
 template <uint32_t kCount>
 TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
-  constexpr uint32_t kStrip =
-      16;  // outputs of a lane: with their operands they fit beside the others
+  // Outputs of a lane: with their operands they fit beside the others.
+  constexpr uint32_t kStrip = kCount % 16 == 0 ? 16 : 8;
   const uint32_t lane = opaque(task.thread()) % 32;
   const bool aligned = task.node().matrix.n % 8 == 0;
   spot.row += lane / 4;
@@ -298,21 +307,82 @@ TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
   }
 }
 
-// The same to shared memory at kValues, as [rows][columns] of f32, for tails that run() executes. `row` and
-// `column` are the warp's within that.
+// Where parts are transposed a warp has 16 columns of the result, and of its rows as many as it has columns elsewhere.
+TREK_TILE uint32_t turned(uint32_t pair) {
+  uint32_t got;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(got) : "r"(pair));
+  return got;
+}
+// Turns 16 by 16 outputs of a warp around: four of every eight columns become those of eight rows.
+TREK_TILE void turn_strip(const float (&from)[8], float (&to)[8]) {
+#pragma unroll
+  for (uint32_t h = 0; h < 2; ++h)
+#pragma unroll
+    for (uint32_t g = 0; g < 2; ++g) {
+      const uint32_t first = semantics::to_bits(from[4 * h + 2 * g]);
+      const uint32_t second = semantics::to_bits(from[4 * h + 2 * g + 1]);
+      const uint32_t low = turned((first & 0xFFFF) | second << 16);
+      const uint32_t high = turned(first >> 16 | (second & 0xFFFF0000));
+      to[4 * g + 2 * h] = semantics::from_bits<float>((low & 0xFFFF) | high << 16);
+      to[4 * g + 2 * h + 1] = semantics::from_bits<float>(low >> 16 | (high & 0xFFFF0000));
+    }
+}
+// Gives the accumulators of a warp, from spot.row and spot.column of the result on.
+template <uint32_t kCount>
+TREK_TILE void give_transposed(const Task& task, Spot spot, float (&v)[kCount]) {
+  constexpr uint32_t kStrip = 8;
+  const uint32_t lane = opaque(task.thread()) % 32;
+  const Matrix& of = task.node().matrix;
+  const auto type = static_cast<DType>(task.node().result(0).dtype);
+  spot.row += lane / 4;
+  if (of.tail_steps == 0 && type != DType::f32 && of.n % 4 == 0) {
+    const uint32_t column = column_of_four(spot, lane);
+    const bool is_there = column < spot.end_column;
+    std::byte* to = place_in(task, task.node().result(0), spot, column);
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; i += 4) {
+      const bool is_bf16 = type == DType::bf16;
+      store_four(to + 4 * i * of.n, lane, is_there && spot.row + 2 * i < spot.end_row,
+                 turned(packed(is_bf16, v[i], v[i + 1])),
+                 turned(packed(is_bf16, v[i + 2], v[i + 3])));
+    }
+    return;
+  }
+  TREK_ROLLED
+  for (uint32_t i = 0; i < kCount; i += kStrip) {
+    float strip[kStrip];
+    float outputs[kStrip];
+#pragma unroll
+    for (uint32_t j = 0; j < kStrip; ++j) strip[j] = v[j];
+    turn_strip(strip, outputs);
+    apply_tail(task, spot, spot.column + 2 * (lane % 4), outputs);
+    if (of.n % 8 == 0)
+      store(task, spot, lane, outputs);
+    else
+      store_unaligned(task, spot, lane, outputs);
+    spot.row += 2 * kStrip;
+#pragma unroll
+    for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];
+  }
+}
+
+// Puts outputs to shared memory at kValues, as [rows][columns] of f32, for tails that run() executes; of a transposed part as
+// [columns][rows]. `row` and `column` are the warp's within that.
 template <uint32_t kCount>
 TREK_TILE void stage_outputs(const Task& task, uint32_t row, uint32_t column, uint32_t rows,
-                             uint32_t columns, const float (&v)[kCount]) {
+                             uint32_t columns, bool transposed, const float (&v)[kCount]) {
   const uint32_t lane = opaque(task.thread()) % 32;
   row += lane / 4;
   column += 2 * (lane % 4);
-  float* upper = task.shared<float>(shared_at::kValues) + row * columns + column;
-  float* lower = upper + 8 * columns;
+  const uint32_t down = transposed ? 1 : columns;
+  const uint32_t across = transposed ? rows : 1;
+  float* upper = task.shared<float>(shared_at::kValues) + row * down + column * across;
+  float* lower = upper + 8 * down;
 #pragma unroll
   for (uint32_t i = 0; i < kCount; ++i) {
     const uint32_t x = i / 4 * 8 + i % 2;
     if (row + (i % 4 < 2 ? 0 : 8) < rows && column + x < columns)
-      (i % 4 < 2 ? upper : lower)[x] = v[i];
+      (i % 4 < 2 ? upper : lower)[x * across] = v[i];
   }
 }
 

@@ -331,7 +331,7 @@ TREK_UNIT_CALL void multiply_part_tensor(Task task, int64_t batch, uint32_t row,
     if (of.tail_steps != Matrix::kNoTail)
       give_outputs(task, {batch, row + my_row, column + share.column, end_row, end_column}, sum[i]);
     else
-      stage_outputs(task, my_row, share.column, left.lines, right.lines, sum[i]);
+      stage_outputs(task, my_row, share.column, left.lines, right.lines, false, sum[i]);
   }
   task.sync();
 }

@@ -7,6 +7,9 @@
 // Products of tf32 take operands from shared memory only where k are neighbours. An operand that lies the other
 // way is turned around there, by the warpgroups themselves while the products of the step before run.
 //
+// Code that is made for one product has parts of any width, and transposed ones: a product of which the operands have
+// changed sides, and whose results are turned around in registers (matrix_tail.h).
+//
 // What multiplies is copied into the kernel, not called: ptxas makes products of a warpgroup wait for each
 // other (C7510) where it sees them in a function that is called.
 #pragma once
@@ -75,15 +78,36 @@ TREK_TILE void give_back(const Task& task, uint32_t empty, bool is_here) {
   if (kept_brought(task).shares_columns) arrive_in_other_block(in_other_block(empty));
 }
 
+// Whether parts are transposed.
+TREK_TILE bool is_transposed(const Task& task) {
+  return kHasPairs && task.node().matrix.transposed != 0;
+}
+
+// multiply_group() for any width: what is beyond 256 columns are two products.
+template <Factors kFactors, bool kAByLine, bool kBByLine, uint32_t kCount>
+TREK_TILE void multiply_columns(float (&sum)[kCount], uint32_t a, uint32_t b) {
+  if constexpr (kCount <= 128) {
+    multiply_group<kFactors, kAByLine, kBByLine>(sum, a, b, 1);
+  } else {
+    constexpr uint32_t kFirst = 96;
+    constexpr uint32_t kFirstBytes = 2 * kFirst * kRowBytes;
+    multiply_group<kFactors, kAByLine, kBByLine>(reinterpret_cast<float(&)[kFirst]>(sum[0]), a, b,
+                                                 1);
+    multiply_group<kFactors, kAByLine, kBByLine>(
+        reinterpret_cast<float(&)[kCount - kFirst]>(sum[kFirst]), a, b + (kFirstBytes >> 4), 1);
+  }
+}
+
 // All of k for the part that the ring has next. A warpgroup keeps one number during that, `step`, of the
 // steps of all parts so far: in the ring, step n is in slot n mod slots. A slot is given back once the next one's products
 // have begun.
 template <uint32_t kColumns, Factors kFactors, Lies kLeft, Lies kRight>
 TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
-  constexpr uint32_t kSlots = Ring90::slots(kColumns);
   constexpr uint32_t kGroupBytes = kPartRows / 2 * kRowBytes;
   constexpr bool kAByLine = kLeft != Lies::by_k;  // when it is multiplied
   constexpr bool kBByLine = kRight != Lies::by_k;
+  constexpr uint32_t kLines = Ring90::lines(kColumns, kBByLine, row_elements(kBytesOf<kFactors>));
+  constexpr uint32_t kSlots = Ring90::slots(kLines);
 #pragma unroll
   for (uint32_t i = 0; i < kColumns / 2; ++i) sum[i] = 0;
   const uint32_t end = step + kept_brought(task).steps;
@@ -93,7 +117,7 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
   do {
     const uint32_t shared = memory_of(task);
     is_here = await_slot(task, Ring90::full(shared, step % kSlots), step / kSlots % 2);
-    const uint32_t left = Ring90::begin(shared) + step % kSlots * Ring90::slot_bytes(kColumns);
+    const uint32_t left = Ring90::begin(shared) + step % kSlots * Ring90::slot_bytes(kLines);
     if constexpr (kLeft == Lies::either) {
       const Brought& brought = kept_brought(task);
       if (!brought.a_by_line) turn_boxes<kPartRows / 32>(task, left);
@@ -107,8 +131,8 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
     fence_products();
 #pragma unroll
     for (uint32_t j = 0; j < kRowBytes / kProductBytes; ++j)
-      multiply_group<kFactors, kAByLine, kBByLine>(sum, a + j * kNextDepth<kAByLine>,
-                                                   b + j * kNextDepth<kBByLine>, 1);
+      multiply_columns<kFactors, kAByLine, kBByLine>(sum, a + j * kNextDepth<kAByLine>,
+                                                     b + j * kNextDepth<kBByLine>);
     commit_products();
     wait_for_products<1>();  // those of the step before are done
     if (!is_first && opaque(task.thread()) % 128 == 0)
@@ -120,36 +144,41 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
     give_back(task, Ring90::empty(memory_of(task), (step - 1) % kSlots), is_here);
 }
 
-// Parts of 32 columns are for operands by line alone: of lines that are neighbours the engine brings 64 at a time. The left
-// one may lie by k, but not of f32 (plan/product.cpp).
+// Parts of 32 columns are for a right operand by line alone: of lines that are neighbours the engine brings 64 at a time. The
+// left one may lie by k, but not of f32 (plan/product_tensor.cpp), which has the widths that all devices have.
 template <uint32_t kColumns>
 TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
+  constexpr bool kOfF32 = kColumns % 64 == 0 && kColumns <= 256;
   const Node& node = task.node();
-  const bool a_by_line = node.matrix.a_k == 1;
-  const bool b_by_line = kColumns == 32 || node.matrix.b_k == 1;
-  const auto by_lines = [&]<Factors kFactors>() TREK_TILE_LAMBDA {
-    if constexpr (kColumns == 32 && kFactors == Factors::tf32)
+  const Matrix& of = node.matrix;
+  const bool turned = is_transposed(task);
+  const bool a_by_line = (turned ? of.b_k : of.a_k) == 1;
+  const bool b_by_line = kColumns == 32 || (turned ? of.a_k : of.b_k) == 1;
+  const auto of_16_bits = [&]<Factors kFactors>() TREK_TILE_LAMBDA {
+    if (a_by_line && b_by_line)
       multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_line>(task, step, sum);
-    else if (a_by_line && b_by_line)
-      multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_line>(task, step, sum);
-    else if constexpr (kFactors == Factors::tf32)
-      multiply_part_90a<kColumns, kFactors, Lies::either, Lies::either>(task, step, sum);
-    else if constexpr (kColumns == 32)
-      multiply_part_90a<kColumns, kFactors, Lies::by_k, Lies::by_line>(task, step, sum);
-    else if (a_by_line)
-      multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_k>(task, step, sum);
     else if (b_by_line)
       multiply_part_90a<kColumns, kFactors, Lies::by_k, Lies::by_line>(task, step, sum);
+    else if constexpr (kColumns == 32)
+      __builtin_unreachable();
+    else if (a_by_line)
+      multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_k>(task, step, sum);
     else
       multiply_part_90a<kColumns, kFactors, Lies::by_k, Lies::by_k>(task, step, sum);
   };
   const auto type = static_cast<DType>(node.operand(0).dtype);
-  if (type == DType::f32)
-    by_lines.template operator()<Factors::tf32>();
-  else if (type == DType::bf16)
-    by_lines.template operator()<Factors::bf16>();
-  else
-    by_lines.template operator()<Factors::f16>();
+  if (type == DType::bf16) {
+    of_16_bits.template operator()<Factors::bf16>();
+  } else if (type == DType::f16) {
+    of_16_bits.template operator()<Factors::f16>();
+  } else if constexpr (kOfF32 || kColumns == 32) {
+    if (kColumns == 32 || (a_by_line && b_by_line))
+      multiply_part_90a<kColumns, Factors::tf32, Lies::by_line, Lies::by_line>(task, step, sum);
+    else if constexpr (kColumns != 32)
+      multiply_part_90a<kColumns, Factors::tf32, Lies::either, Lies::either>(task, step, sum);
+  } else {
+    __builtin_unreachable();
+  }
 }
 
 // Exchanges sums with the block that has the other half of a tile's part: `sum` are those of this block's half of k for all
@@ -158,11 +187,12 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
 template <uint32_t kColumns>
 TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t step,
                              const float (&sum)[kColumns / 2], float (&given)[kColumns / 4]) {
-  constexpr uint32_t kSlots = Ring90::slots(kColumns);
   constexpr uint32_t kPieces = kColumns / 16;  // of four sums
   constexpr uint32_t kPieceBytes = kBlockThreads * 16;
   constexpr uint32_t kOfSlot = kPieces / slots_for_sums(kColumns);
   static_assert(kOfSlot * kPieceBytes <= Ring90::slot_bytes(kColumns));
+  const uint32_t slot_bytes =
+      Ring90::slot_bytes(Ring90::lines(kColumns, brought.b_by_line, brought.right_lines));
   const uint32_t shared = memory_of(task);
   const uint32_t free = in_pair(shared, offsetof(Pair, free));
   const uint32_t sent = in_pair(shared, offsetof(Pair, sent));
@@ -170,9 +200,10 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t 
   const uint32_t parity = pair.exchanges % 2;
   const bool is_upper = brought.half != 0;
   const auto place_of = [&](uint32_t first, uint32_t piece) TREK_TILE_LAMBDA {
-    const uint32_t slot = (first + piece / kOfSlot) % kSlots;
-    return Ring90::begin(shared) + slot * Ring90::slot_bytes(kColumns) +
-           piece % kOfSlot * kPieceBytes + opaque(task.thread()) * 16;
+    const uint32_t behind = first + piece / kOfSlot;
+    const uint32_t slot = behind < brought.slots ? behind : behind - brought.slots;
+    return Ring90::begin(shared) + slot * slot_bytes + piece % kOfSlot * kPieceBytes +
+           opaque(task.thread()) * 16;
   };
   if (task.thread() == 0) barrier_expect(sent, kPieces * kPieceBytes);
   const bool may_send = trek_await_pair(free, parity) && other_has_passed(free, parity);
@@ -194,7 +225,7 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t 
 #pragma unroll
   for (uint32_t i = 0; i < kPieces; ++i) {
     uint32_t piece[4];
-    load_piece(piece, place_of(step, i));
+    load_piece(piece, place_of(step % brought.slots, i));
 #pragma unroll
     for (uint32_t j = 0; j < 4; ++j) given[4 * i + j] += semantics::from_bits<float>(piece[j]);
   }
@@ -205,16 +236,24 @@ template <uint32_t kColumns>
 TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t row, uint32_t column,
                              float (&sum)[kColumns / 2]) {
   const uint32_t my_row = opaque(task.thread()) / 32 * 16;
-  if (!parts.ends)
+  const bool turned = is_transposed(task);
+  if (!parts.ends) {
+    if (turned)
+      return give_transposed(
+          task, {parts.batch, column, row + my_row, parts.end_column, parts.end_row}, sum);
     return give_outputs(task, {parts.batch, row + my_row, column, parts.end_row, parts.end_column},
                         sum);
+  }
   task.sync();  // the other warpgroup has read the ring, too
   const uint32_t rows = parts.end_row - row < kPartRows ? parts.end_row - row : kPartRows;
   const uint32_t columns =
       parts.end_column - column < kColumns ? parts.end_column - column : kColumns;
-  stage_outputs(task, my_row, 0, rows, columns, sum);
+  stage_outputs(task, my_row, 0, rows, columns, turned, sum);
   task.sync();
-  deliver_staged(task, parts.batch, row, column, rows, columns);
+  if (turned)
+    deliver_staged(task, parts.batch, column, row, columns, rows);
+  else
+    deliver_staged(task, parts.batch, row, column, rows, columns);
   say_given();
 }
 
@@ -229,7 +268,7 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
     const uint32_t part = (step - kept_bringing(task).asked.first_step) / parts.steps - 1;
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
     const uint32_t column = parts.first_column + part % parts.across * kColumns;
-    if constexpr (kHasPairs && kColumns >= 64)
+    if constexpr (kHasPairs && kColumns >= 64 && kColumns % 32 == 0)
       if (static_cast<Pairing>(task.node().matrix.pairing) == Pairing::depth) {
         float given[kColumns / 4];
         exchange_sums<kColumns>(task, parts, step, sum, given);
@@ -237,7 +276,7 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
         if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->exchanges;
         if (opaque(task.thread()) % 128 == 0)
           for (uint32_t i = 0; i < slots_for_sums(kColumns); ++i)
-            barrier_arrive(Ring90::empty(memory_of(task), (step + i) % Ring90::slots(kColumns)));
+            barrier_arrive(Ring90::empty(memory_of(task), (step + i) % parts.slots));
         give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
         break;
       }
@@ -252,18 +291,34 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
 // The tile that another warp has brought (tensor::bring_tile()), of a node whose product is `tensor` and that
 // has tensor maps.
 TREK_TILE void multiply_tile_tensor_90a(const Task& task) {
+#define TREK_PARTS(COLUMNS) \
+  case COLUMNS:             \
+    return tensor::multiply_parts_90a<COLUMNS>(task)
   switch (task.node().matrix.part_columns) {
-    case 256:
-      return tensor::multiply_parts_90a<256>(task);
-    case 192:
-      return tensor::multiply_parts_90a<192>(task);
-    case 128:
-      return tensor::multiply_parts_90a<128>(task);
-    case 64:
-      return tensor::multiply_parts_90a<64>(task);
+    TREK_PARTS(256);
+    TREK_PARTS(192);
+    TREK_PARTS(128);
+    TREK_PARTS(64);
+#ifdef TREK_SPECIALISED
+    TREK_PARTS(320);
+    TREK_PARTS(304);
+    TREK_PARTS(288);
+    TREK_PARTS(272);
+    TREK_PARTS(240);
+    TREK_PARTS(224);
+    TREK_PARTS(208);
+    TREK_PARTS(176);
+    TREK_PARTS(160);
+    TREK_PARTS(144);
+    TREK_PARTS(112);
+    TREK_PARTS(96);
+    TREK_PARTS(80);
+    TREK_PARTS(48);
+#endif
     default:
       return tensor::multiply_parts_90a<32>(task);
   }
+#undef TREK_PARTS
 }
 
 }  // namespace trek::device

@@ -485,7 +485,7 @@ struct Matrix {
   uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
   uint8_t pairing;     // Pairing; with maps alone
   uint8_t operands_stay;  // nothing writes them during a launch
-  uint8_t unused[1];
+  uint8_t transposed;     // parts are of part_columns rows by kPartRows columns; with maps alone
   TailStep tail[kMaxTail];
 
   static constexpr uint8_t kNoTail = 0xFF;

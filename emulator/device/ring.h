@@ -23,11 +23,16 @@ struct Ring90 {
   static constexpr uint32_t kBehind = shared_at::kSlots + 512;
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;
 
-  TREK_ON_DEVICE static constexpr uint32_t slot_bytes(uint32_t columns, uint32_t rows = kPartRows) {
-    return (rows + columns) * kRowBytes;
+  // Lines of a slot for the right operand of a part: where these are neighbours, as many copies of `at_once` as it takes, a
+  // power of two.
+  TREK_ON_DEVICE static constexpr uint32_t lines(uint32_t columns, bool by_line, uint32_t at_once) {
+    return by_line ? columns : (columns + at_once - 1) & ~(at_once - 1);
   }
-  TREK_ON_DEVICE static constexpr uint32_t slots(uint32_t columns) {
-    const uint32_t most = kRoom / slot_bytes(columns);
+  TREK_ON_DEVICE static constexpr uint32_t slot_bytes(uint32_t lines, uint32_t rows = kPartRows) {
+    return (rows + lines) * kRowBytes;
+  }
+  TREK_ON_DEVICE static constexpr uint32_t slots(uint32_t lines) {
+    const uint32_t most = kRoom / slot_bytes(lines);
     return most < kMostSlots ? most : kMostSlots;
   }
   TREK_TILE uint32_t begin(uint32_t shared) { return (shared + kBehind + 1023) & ~1023u; }
@@ -39,7 +44,7 @@ struct Ring90 {
   }
 };
 static_assert(sizeof(RingState::full) == 8 * Ring90::kMostSlots);
-static_assert(Ring90::slots(256) >= 4);
+static_assert(Ring90::slots(256) >= 4 && Ring90::slots(320) >= 3);
 
 // The ring of the f32 product: beside a part's sums of a segment, and its totals where there are several segments.
 TREK_ON_DEVICE constexpr uint32_t large_slots(int64_t k) {

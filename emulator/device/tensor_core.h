@@ -203,32 +203,41 @@ TREK_TILE void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kBehind) : "memory");
 }
 
-// Accumulators by name, as inline PTX wants them.
+// Accumulators by name, as inline PTX wants them, in eights.
 #define TREK_NAMED_4(i) "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
-#define TREK_NAMED_16(i) \
-  TREK_NAMED_4(i), TREK_NAMED_4((i) + 4), TREK_NAMED_4((i) + 8), TREK_NAMED_4((i) + 12)
-#define TREK_NAMED_32(i) TREK_NAMED_16(i), TREK_NAMED_16((i) + 16)
-#define TREK_ALL_16 TREK_NAMED_16(0)
-#define TREK_ALL_32 TREK_NAMED_32(0)
-#define TREK_ALL_64 TREK_ALL_32, TREK_NAMED_32(32)
-#define TREK_ALL_96 TREK_ALL_64, TREK_NAMED_32(64)
-#define TREK_ALL_128 TREK_ALL_96, TREK_NAMED_32(96)
-#define TREK_LIST_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define TREK_LIST_32                                                                               \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25," \
-  "%26,%27,%28,%29,%30,%31"
-#define TREK_LIST_64                                                                               \
-  TREK_LIST_32                                                                                     \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%" \
-  "55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define TREK_LIST_96                                                                               \
-  TREK_LIST_64                                                                                     \
-  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%" \
-  "87,%88,%89,%90,%91,%92,%93,%94,%95"
-#define TREK_LIST_128                                                                             \
-  TREK_LIST_96                                                                                    \
-  ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%" \
-  "115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define TREK_NAMED_8(i) TREK_NAMED_4(i), TREK_NAMED_4((i) + 4)
+#define TREK_ALL_8 TREK_NAMED_8(0)
+#define TREK_ALL_16 TREK_ALL_8, TREK_NAMED_8(8)
+#define TREK_ALL_24 TREK_ALL_16, TREK_NAMED_8(16)
+#define TREK_ALL_32 TREK_ALL_24, TREK_NAMED_8(24)
+#define TREK_ALL_40 TREK_ALL_32, TREK_NAMED_8(32)
+#define TREK_ALL_48 TREK_ALL_40, TREK_NAMED_8(40)
+#define TREK_ALL_56 TREK_ALL_48, TREK_NAMED_8(48)
+#define TREK_ALL_64 TREK_ALL_56, TREK_NAMED_8(56)
+#define TREK_ALL_72 TREK_ALL_64, TREK_NAMED_8(64)
+#define TREK_ALL_80 TREK_ALL_72, TREK_NAMED_8(72)
+#define TREK_ALL_88 TREK_ALL_80, TREK_NAMED_8(80)
+#define TREK_ALL_96 TREK_ALL_88, TREK_NAMED_8(88)
+#define TREK_ALL_104 TREK_ALL_96, TREK_NAMED_8(96)
+#define TREK_ALL_112 TREK_ALL_104, TREK_NAMED_8(104)
+#define TREK_ALL_120 TREK_ALL_112, TREK_NAMED_8(112)
+#define TREK_ALL_128 TREK_ALL_120, TREK_NAMED_8(120)
+#define TREK_LIST_8 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define TREK_LIST_16 TREK_LIST_8 ",%8,%9,%10,%11,%12,%13,%14,%15"
+#define TREK_LIST_24 TREK_LIST_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define TREK_LIST_32 TREK_LIST_24 ",%24,%25,%26,%27,%28,%29,%30,%31"
+#define TREK_LIST_40 TREK_LIST_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
+#define TREK_LIST_48 TREK_LIST_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define TREK_LIST_56 TREK_LIST_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define TREK_LIST_64 TREK_LIST_56 ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define TREK_LIST_72 TREK_LIST_64 ",%64,%65,%66,%67,%68,%69,%70,%71"
+#define TREK_LIST_80 TREK_LIST_72 ",%72,%73,%74,%75,%76,%77,%78,%79"
+#define TREK_LIST_88 TREK_LIST_80 ",%80,%81,%82,%83,%84,%85,%86,%87"
+#define TREK_LIST_96 TREK_LIST_88 ",%88,%89,%90,%91,%92,%93,%94,%95"
+#define TREK_LIST_104 TREK_LIST_96 ",%96,%97,%98,%99,%100,%101,%102,%103"
+#define TREK_LIST_112 TREK_LIST_104 ",%104,%105,%106,%107,%108,%109,%110,%111"
+#define TREK_LIST_120 TREK_LIST_112 ",%112,%113,%114,%115,%116,%117,%118,%119"
+#define TREK_LIST_128 TREK_LIST_120 ",%120,%121,%122,%123,%124,%125,%126,%127"
 #define TREK_PRODUCT(COUNT, COLUMNS, TYPE)                                                        \
   asm volatile(                                                                                   \
       "{ .reg .pred p; .reg .b64 x, y; setp.ne.b32 p, %[sum], 0; "                                \
@@ -259,46 +268,76 @@ TREK_TILE void wait_for_products() {
 // d = a × b, or d += a × b where `sum` is not 0, for the 64 rows of a warpgroup, 2 × kCount columns and 32 bytes
 // of k. Warp w has the rows from 16 w on; of every eight columns its lanes have what multiply() says. Of tf32 both
 // operands lie by line.
+#define TREK_PRODUCT_IF(COUNT, COLUMNS) \
+  if constexpr (kCount == (COUNT)) TREK_PRODUCT_OF(COUNT, COLUMNS)
 template <Factors kFactors, bool kAByLine, bool kBByLine, uint32_t kCount>
 TREK_TILE void multiply_group(float (&d)[kCount], uint32_t a, uint32_t b, uint32_t sum) {
   static_assert(kFactors != Factors::tf32 || (kAByLine && kBByLine));
-  if constexpr (kCount == 128)
-    TREK_PRODUCT_OF(128, "256");
-  else if constexpr (kCount == 96)
-    TREK_PRODUCT_OF(96, "192");
-  else if constexpr (kCount == 64)
-    TREK_PRODUCT_OF(64, "128");
-  else if constexpr (kCount == 32)
-    TREK_PRODUCT_OF(32, "64");
-  else
-    TREK_PRODUCT_OF(16, "32");
+  static_assert(kCount % 8 == 0 && kCount >= 16 && kCount <= 128);
+  TREK_PRODUCT_IF(16, "32");
+  TREK_PRODUCT_IF(24, "48");
+  TREK_PRODUCT_IF(32, "64");
+  TREK_PRODUCT_IF(40, "80");
+  TREK_PRODUCT_IF(48, "96");
+  TREK_PRODUCT_IF(56, "112");
+  TREK_PRODUCT_IF(64, "128");
+  TREK_PRODUCT_IF(72, "144");
+  TREK_PRODUCT_IF(80, "160");
+  TREK_PRODUCT_IF(88, "176");
+  TREK_PRODUCT_IF(96, "192");
+  TREK_PRODUCT_IF(104, "208");
+  TREK_PRODUCT_IF(112, "224");
+  TREK_PRODUCT_IF(120, "240");
+  TREK_PRODUCT_IF(128, "256");
 }
 
+#undef TREK_PRODUCT_IF
 #undef TREK_PRODUCT_OF
 #undef TREK_PRODUCT_TF32
 #undef TREK_PRODUCT
+#undef TREK_LIST_8
 #undef TREK_LIST_16
+#undef TREK_LIST_24
 #undef TREK_LIST_32
+#undef TREK_LIST_40
+#undef TREK_LIST_48
+#undef TREK_LIST_56
 #undef TREK_LIST_64
+#undef TREK_LIST_72
+#undef TREK_LIST_80
+#undef TREK_LIST_88
 #undef TREK_LIST_96
+#undef TREK_LIST_104
+#undef TREK_LIST_112
+#undef TREK_LIST_120
 #undef TREK_LIST_128
+#undef TREK_ALL_8
 #undef TREK_ALL_16
+#undef TREK_ALL_24
 #undef TREK_ALL_32
+#undef TREK_ALL_40
+#undef TREK_ALL_48
+#undef TREK_ALL_56
 #undef TREK_ALL_64
+#undef TREK_ALL_72
+#undef TREK_ALL_80
+#undef TREK_ALL_88
 #undef TREK_ALL_96
+#undef TREK_ALL_104
+#undef TREK_ALL_112
+#undef TREK_ALL_120
 #undef TREK_ALL_128
 
 // Waits, and names the accumulators, so that no use of them moves before the wait.
 template <uint32_t kCount>
 TREK_TILE void take_products(float (&d)[kCount]) {
-  static_assert(kCount % 16 == 0);
+  static_assert(kCount % 8 == 0);
   wait_for_products<0>();
 #pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 16) asm volatile("" : TREK_NAMED_16(i)::"memory");
+  for (uint32_t i = 0; i < kCount; i += 8) asm volatile("" : TREK_NAMED_8(i)::"memory");
 }
 #undef TREK_NAMED_4
-#undef TREK_NAMED_16
-#undef TREK_NAMED_32
+#undef TREK_NAMED_8
 
 #endif  // TREK_SM90A
 

@@ -19,7 +19,8 @@ void check_pairs(const Plan& plan, PlanErrors& errors) {
     const MatrixTiles& tiles = plan.tilings[node.tiles];
     const bool is_whole = node.tasks == tiles.count;
     if (!plan.device.has_pairs || plan.device.processors % 2 != 0 || !is_whole ||
-        (tiles.pairing == Pairing::depth && tiles.across % 2 != 0))
+        (tiles.pairing == Pairing::depth &&
+         (tiles.transposed ? tiles.down : tiles.across) % 2 != 0))
       return errors.add("a node has tiles for pairs of processors, which there are not");
     if (node.first_task + node.tasks > plan.tasks.size()) return;  // said elsewhere
     for (uint32_t i = 0; i < node.tasks; ++i) {

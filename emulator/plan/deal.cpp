@@ -91,8 +91,8 @@ uint32_t paired_place(uint32_t i, uint32_t across, uint32_t tasks) {
   return row / 2 * 2 * across + i % across * 2 + row % 2;
 }
 
-// Tiles that are worked on together to processors 2j and 2j + 1, in the order of the first of both, and behind them those
-// that are alone; to the control processor's pair only where each processor has a tile.
+// Tiles that are worked on together to processors 2j and 2j + 1, in the order of the first of both; to the control
+// processor's pair only where each processor has a tile.
 void Dealer::deal_pairs(uint32_t index) {
   const Node& node = plan_.nodes[index];
   const MatrixTiles& tiles = plan_.tilings[node.tiles];
@@ -106,13 +106,22 @@ void Dealer::deal_pairs(uint32_t index) {
     tasks[static_cast<size_t>(tile - tiles.first)].processor = (place + 2) % processors_;
     place = (place + 1) % places;
   };
-  for (const bool alone : {false, true})
-    for (int64_t i = tiles.first; i < tiles.first + node.tasks; ++i) {
-      const int64_t other = partner_of(tiles, i);
-      if (alone != (other == kNone) || other < i) continue;
+  // Of those that are alone two stand beside each other as a pair does, near the rows that they share operands with.
+  int64_t alone = kNone;
+  for (int64_t i = tiles.first; i < tiles.first + node.tasks; ++i) {
+    const int64_t other = partner_of(tiles, i);
+    if (other == kNone) {
+      if (alone != kNone) {
+        put(alone);
+        put(i);
+      }
+      alone = alone == kNone ? i : int64_t{kNone};
+    } else if (i < other) {
       put(i);
-      if (other != kNone) put(other);
+      put(other);
     }
+  }
+  if (alone != kNone) put(alone);
   if (!everywhere) next_ = (place + 1) % (processors_ - 1);
 }
 

@@ -254,23 +254,38 @@ Pairing pairing_of(const Plan& plan, const Node& node) {
   return plan.tilings[node.tiles].pairing;
 }
 
+namespace {
+
+// Whether tiles of a pair stand side by side, not above each other.
+bool is_side_by_side(const MatrixTiles& tiles) {
+  return (tiles.pairing == Pairing::depth) != tiles.transposed;
+}
+
+}  // namespace
+
 int64_t partner_of(const MatrixTiles& tiles, int64_t index) {
-  if (tiles.pairing == Pairing::depth) return index ^ 1;
   if (tiles.pairing == Pairing::none) return kNone;
-  const int64_t row = index % (tiles.down * tiles.across) / tiles.across;
-  if (row % 2 != 0) return index - tiles.across;
-  return row + 1 < tiles.down ? index + tiles.across : kNone;
+  const int64_t within = index % (tiles.down * tiles.across);
+  const bool across = is_side_by_side(tiles);
+  const int64_t place = across ? within % tiles.across : within / tiles.across;
+  const int64_t apart = across ? 1 : tiles.across;
+  if (place % 2 != 0) return index - apart;
+  return place + 1 < (across ? tiles.across : tiles.down) ? index + apart : kNone;
 }
 
 int64_t rows_together(const MatrixTiles& tiles) {
-  return tiles.pairing == Pairing::columns ? 2 * tiles.rows : tiles.rows;
+  const bool two = tiles.pairing != Pairing::none && !is_side_by_side(tiles);
+  return two ? 2 * tiles.rows : tiles.rows;
 }
 
-Columns columns_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {
-  const bool halves = tiles.pairing == Pairing::depth;
-  const MatrixTile tile = matrix_tile(shape, tiles, halves ? index & ~int64_t{1} : index);
-  if (!halves) return {tile.column, tile.columns};
-  return {tile.column, std::min(2 * tiles.columns, shape.n - tile.column)};
+MatrixTile tile_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index) {
+  if (tiles.pairing != Pairing::depth) return matrix_tile(shape, tiles, index);
+  const int64_t other = partner_of(tiles, index);
+  MatrixTile first = matrix_tile(shape, tiles, std::min(index, other));
+  const MatrixTile second = matrix_tile(shape, tiles, std::max(index, other));
+  first.rows = second.row + second.rows - first.row;
+  first.columns = second.column + second.columns - first.column;
+  return first;
 }
 
 int64_t broadcast_index(const Shape& to, const Shape& from, int64_t index) {

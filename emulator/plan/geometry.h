@@ -130,12 +130,9 @@ Pairing pairing_of(const Plan& plan, const Node& node);
 int64_t partner_of(const MatrixTiles& tiles, int64_t index);
 // Rows that tiles are worked on together for: a node of some of the rows begins and, but for the last, ends at a multiple.
 int64_t rows_together(const MatrixTiles& tiles);
-// The columns of the right operand that a tile reads: its own, or those of a part that is shared.
-struct Columns {
-  int64_t first = 0;
-  int64_t count = 0;
-};
-Columns columns_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index);
+// The rows of the left operand and the columns of the right one that a tile reads: its own, or those of a part whose k two
+// tiles share.
+MatrixTile tile_read(const MatrixShape& shape, const MatrixTiles& tiles, int64_t index);
 
 // The row-major index in a tensor of shape `from` that element `index` of `to` reads under broadcasting.
 int64_t broadcast_index(const isa::Shape& to, const isa::Shape& from, int64_t index);

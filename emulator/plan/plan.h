@@ -186,6 +186,8 @@ struct MatrixTiles {
   int64_t part_columns = 0;  // of a product that is not ordered: see product.h
   int64_t split = 1;         // nodes that its k is divided between
   Pairing pairing = Pairing::none;
+  // Parts are of so many rows by 128 columns, and what is said of a pair's columns holds for its rows.
+  bool transposed = false;
   // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;

@@ -86,6 +86,7 @@ std::string node_text(const Plan& plan, const Node& node) {
     text += fmt::format(" rows [{}, {})", node.rows.first, node.rows.first + node.rows.count);
   if (const Pairing pairing = pairing_of(plan, node); pairing != Pairing::none)
     text += fmt::format(" [tiles: in pairs by {}]", name(pairing));
+  if (node.tiles != kNone && plan.tilings[node.tiles].transposed) text += " [tiles: transposed]";
   if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
   return text;
 }

@@ -150,18 +150,27 @@ std::vector<int64_t> parts_of_task(int64_t there) {
 
 namespace {
 
-// Tasks of a processor, one after the other. Parts are dealt to all but the control processor.
+// Processors that a product's tasks are dealt to: parts of k to all but the control processor.
+int64_t share_of(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  return tiles.split == 1 ? work.share
+                          : std::clamp<int64_t>(work.share, 1, std::max(1, device.processors - 1));
+}
+// Tasks of a processor, one after the other.
 double turns_of(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
-  const int64_t share =
-      tiles.split == 1 ? work.share
-                       : std::clamp<int64_t>(work.share, 1, std::max(1, device.processors - 1));
-  return static_cast<double>(parts_of(tiles.count * tiles.split, share));
+  return static_cast<double>(parts_of(tiles.count * tiles.split, share_of(device, work, tiles)));
+}
+// The same for those of operands that are copied: fewer tasks in the last turn are sooner done.
+double tensor_turns(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  const int64_t share = share_of(device, work, tiles);
+  const int64_t tasks = tiles.count * tiles.split;
+  const double whole =
+      tasks < share ? 0 : static_cast<double>(tasks / share) * task_tensor(work, tiles, share);
+  return whole + (tasks % share == 0 ? 0 : task_tensor(work, tiles, tasks % share));
 }
 
 // What it takes to add the parts: nodes more that wait, their elements, of which a processor has 1024 under way, and for
-// all of them together the way of each sum to memory and back. From an H200: 768x3072x16384 takes 50, 69, 86 and 95 us
-// longer than its products in 3, 5, 6 and 7 parts, 768x768x16384 20, 25 and 29 in 5, 6 and 7.
-constexpr double kJoinElement = 0.008;
+// all of them together the way of each sum to memory and back. From an H200, with what product_tensor.cpp has.
+constexpr double kJoinElement = 0.003;
 double join_of(const ProductWork& work, const MatrixTiles& tiles) {
   if (tiles.split == 1) return 0;
   constexpr double kAtOnce = 6;  // parts of the first node; each other one has the sum, too
@@ -169,7 +178,7 @@ double join_of(const ProductWork& work, const MatrixTiles& tiles) {
   const auto elements = static_cast<double>(work.shape.m * work.shape.n * work.shape.batches);
   const double rounds = std::ceil(elements / 1024 / static_cast<double>(work.share));
   const double nodes = std::ceil((parts - 1) / (kAtOnce - 1));
-  return nodes * 5500 + rounds * 1200 * nodes + kJoinElement * elements * parts;
+  return nodes * 3250 + rounds * 1200 * nodes + kJoinElement * elements * parts;
 }
 
 // ---- ordered -------------------------------------------------------------------------------------
@@ -375,11 +384,13 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
 double estimate(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   if (work.product == Product::thin) return 0;  // there is but one
   if (device.packs_panels) return estimate_panels(work, tiles);
+  const bool is_copied = work.product == Product::tensor && work.copied;
+  const double join = join_of(work, tiles);
+  if (is_copied) return tensor_turns(device, work, tiles) + join;
   const double task = work.product == Product::ordered ? task_ordered(device, work, tiles)
                       : work.product == Product::small ? task_small(work, tiles)
-                      : work.copied                    ? task_tensor(work, tiles)
                                                        : task_brought(work, tiles);
-  return turns_of(device, work, tiles) * task + join_of(work, tiles);
+  return turns_of(device, work, tiles) * task + join;
 }
 
 MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first) {

@@ -25,7 +25,8 @@ int64_t depth_of(const ProductWork& work, const MatrixTiles& tiles);
 
 // By tensor cores: of operands that a copy engine brings, and of others (product_tensor.cpp).
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work);
-double task_tensor(const ProductWork& work, const MatrixTiles& tiles);
+// `at_once`: tasks that all processors have at a time, whose copies wait for each other.
+double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at_once);
 std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work);
 double task_brought(const ProductWork& work, const MatrixTiles& tiles);
 

@@ -1,6 +1,7 @@
 // What products by tensor cores may be cut into, and what their tasks take.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "emulator/plan/product_tasks.h"
 
@@ -12,28 +13,42 @@ namespace {
 // operand's k are neighbours, and of f32 the left one's, too. A task has as many parts as leave every processor about as
 // much to do as single parts would: fewer tasks cost less, and the copies of a task run on from part to part.
 //
+// Where code is made for each product, parts of 16 bits may have any number of columns that is a multiple of 16, up to
+// 320, and be transposed: of 128 columns by so many rows. So a product of few tiles can have as many as there are
+// processors. The code for widths and forms that is not wanted is never made.
+//
 // What a processor with 2048 multipliers for 16 bits, or half as many for f32, takes: for each width of a part a step
 // of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines, the results of a
-// part, and what begins and ends a task. Those of 16 bits are from an H200: the wide parts come near the multipliers'
-// rate, narrow ones wait for shared memory and for copies. Of f32 neighbouring lines are turned around in shared
-// memory, which takes so much of its time for each line of the operand.
+// part, and what begins and ends a task. Those of 16 bits are from an H200, of 290 ways through 17 products: the wide parts
+// come near the multipliers' rate, narrow ones wait for shared memory and for copies. Of f32 neighbouring lines are turned
+// around in shared memory, which takes so much of its time for each line of the operand.
 struct Width {
   int64_t columns;
   double by_line;
   double by_k;
-  // Of a pair that brings columns together: what a step of operands with neighbouring k takes of the time that it takes
-  // alone, and cycles that a tile begins later. 0: there are none.
-  double together = 0;
-  double later = 0;
+  double of_f32;  // by line
 };
-constexpr std::array<Width, 5> kWidths = {Width{256, 1060, 1110, 0.97, 500},
-                                          {192, 850, 1000, 0.93, 500},
-                                          {128, 600, 920, 0.91, 2000},
-                                          {64, 400, 700},
-                                          {32, 400, 700}};
-const Width& width_of(const MatrixTiles& tiles) {
-  return *std::find_if(kWidths.begin(), kWidths.end(),
-                       [&](const Width& each) { return each.columns == tiles.part_columns; });
+constexpr std::array<Width, 9> kWidths = {
+    Width{320, 1680, 1640, 1310}, {256, 1050, 1080, 1060}, {192, 910, 900, 850},
+    {128, 780, 990, 600},         {96, 530, 650, 500},     {80, 480, 780, 450},
+    {64, 285, 900, 400},          {48, 420, 770, 400},     {32, 325, 700, 400}};
+// A pair that brings columns together, of parts of so many columns at least: what a step of operands with neighbouring k
+// takes of the time that it takes alone, and cycles that a tile begins later.
+constexpr int64_t kLeastTogether = 128;
+constexpr double kTogether = 0.86;
+constexpr double kLater = 800;
+// Of a width between two of these, what lies between.
+Width width_of(int64_t columns) {
+  const auto* const below = std::find_if(
+      kWidths.begin(), kWidths.end(), [&](const Width& each) { return each.columns <= columns; });
+  if (below->columns == columns) return *below;
+  const Width& above = *(below - 1);
+  const double share = static_cast<double>(columns - below->columns) /
+                       static_cast<double>(above.columns - below->columns);
+  const auto between = [&](double Width::* of) {
+    return (*below).*of + share * (above.*of - (*below).*of);
+  };
+  return {columns, between(&Width::by_line), between(&Width::by_k), between(&Width::of_f32)};
 }
 constexpr double kTurnLine = 2;  // cycles, of f32
 // What it takes to copy a step: 30 cycles, and for each line of an operand as long as its processor receives it, or as long
@@ -43,44 +58,123 @@ constexpr double kTurnLine = 2;  // cycles, of f32
 // products of which nothing is multiplied: 4128x744x6280 on 132 processors takes 1180 a step in parts of 192 in pairs, 1660
 // alone; 1032x744x11440 on 108 in pairs by depth of 128 830; 10056x128x4568 on 79 in pairs 720.
 constexpr double kCopyStep = 30;
-constexpr double kReceived = 2.1;  // of a line that the other of a pair brings
-constexpr double kHalvesAtOnce = 90;
+constexpr double kReceived = 3.8;  // of a line that the other of a pair brings
+constexpr double kHalvesAtOnce = 103;
 double halves_of(int64_t line_bytes) {
-  if (line_bytes % 64 == 0) return 1.75;
-  return line_bytes % 32 == 0 ? 2.8 : 3.6;
+  if (line_bytes % 64 == 0) return 1.7;
+  return line_bytes % 32 == 0 ? 2.33 : 3.4;
 }
+// Bytes of lines that all processors work on at a time come so many a cycle: some from device memory.
+constexpr double kStreamed = 3800;
+// What wide parts lose of which fewer than four slots have room (device/ring.h).
+constexpr int64_t kWide = 256;
+constexpr double kFewSlots = 1.22;
+constexpr double kInVain = 1.25;  // and others that bring lines which they do not multiply
 constexpr int64_t kStepBytes = 128;
-constexpr double kResults = 6;      // of a column of a part
-constexpr double kTask = 3500;      // cycles
-constexpr double kHalves = 1.25;    // by depth, of operands with neighbouring lines: 768x2304x16384
-constexpr double kExchange = 3500;  // of sums between two processors
-constexpr int64_t kLeastPaired = 64;      // columns of a part whose k two processors share
+constexpr double kResults = 8.2;    // of a column of a part
+constexpr double kTask = 2000;      // cycles
+constexpr double kTranspose = 600;  // the results of a part
+constexpr double kHalves = 1.15;    // by depth, of operands with neighbouring lines: 768x2304x16384
+constexpr double kExchange = 1850;  // of sums between two processors
+constexpr int64_t kLeastPaired = 64;      // columns of a part whose k two processors share,
+constexpr int64_t kPairedStep = 32;       // and what these are a multiple of
 constexpr int64_t kLeastPairedSteps = 4;  // of k
 
 // Places of k of a step.
 int64_t step_depth(const ProductWork& work) { return kStepBytes / isa::byte_size(work.element); }
 
+// Columns that a part may have: some that all devices have code for, and where code is made for each product, those that
+// divide up its columns with the least behind the last.
+constexpr std::array<int64_t, 5> kFixedWidths = {256, 192, 128, 64, 32};
+constexpr int64_t kWidthStep = 16;
+constexpr int64_t kLeastMade = 48;
+constexpr int64_t kMostMade = 320;
+bool makes_parts(const Device& device, const ProductWork& work) {
+  return device.copies_tensors && !device.interprets && work.element != isa::DType::f32;
+}
+std::vector<int64_t> made_widths(int64_t n) {
+  std::vector<int64_t> widths;
+  for (int64_t columns = kMostMade; columns >= kLeastMade; columns -= kWidthStep) {
+    const int64_t least = parts_of(n, parts_of(n, columns));
+    const bool is_fixed = std::ranges::find(kFixedWidths, columns) != kFixedWidths.end();
+    if (!is_fixed && parts_of(least, kWidthStep) * kWidthStep == columns) widths.push_back(columns);
+  }
+  return widths;
+}
+
 // Pairs of tiles of which each is half of a part: a processor then has half of the steps, and of each step half of what it
 // would bring for two parts.
 void add_pairs_of_depth(std::vector<MatrixTiles>& found, const Device& device,
-                        const ProductWork& work, int64_t most) {
+                        const ProductWork& work, int64_t columns) {
   if (!device.has_pairs || parts_of(work.shape.k, step_depth(work)) < kLeastPairedSteps) return;
-  for (const Width& width : kWidths) {
-    if (width.columns < kLeastPaired) continue;
-    MatrixTiles tiles = tiles_of(work.shape, kPartRows, width.columns / 2);
-    tiles.part_columns = width.columns;
-    tiles.pairing = Pairing::depth;
-    if (tiles.across % 2 == 0 && tiles.count <= most) found.push_back(tiles);
-  }
+  if (columns < kLeastPaired || columns % kPairedStep != 0) return;
+  MatrixTiles tiles = tiles_of(work.shape, kPartRows, columns / 2);
+  tiles.part_columns = columns;
+  tiles.pairing = Pairing::depth;
+  const int64_t most = std::max(most_tasks(device), work.shape.batches);
+  if (tiles.across % 2 == 0 && tiles.count <= most) found.push_back(tiles);
 }
 
 // Adds the same tiles in pairs that bring columns together, where there are two above each other.
 void add_pairs_of_columns(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
                           const ProductWork& work) {
-  if (!device.has_pairs || tiles.down < 2 || width_of(tiles).together == 0) return;
+  if (!device.has_pairs || tiles.down < 2 || tiles.part_columns < kLeastTogether) return;
   if (work.shape.n < tiles.part_columns) return;
   tiles.pairing = Pairing::columns;
   add_splits(found, tiles, device, work);
+}
+
+void add_tiles(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work,
+               MatrixTiles tiles) {
+  add_splits(found, tiles, device, work);
+  add_pairs_of_columns(found, tiles, device, work);
+}
+
+void add_fixed(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work) {
+  const MatrixShape& shape = work.shape;
+  const int64_t most = std::max(most_tasks(device), shape.batches);
+  const bool is_f32 = work.element == isa::DType::f32;
+  for (const int64_t width : kFixedWidths) {
+    if (width == 32 && (!shape.tb || (is_f32 && shape.ta))) continue;
+    const int64_t parts_down = parts_of(shape.m, kPartRows);
+    const int64_t parts_across = parts_of(shape.n, width);
+    const int64_t parts = parts_down * parts_across * shape.batches;
+    for (const int64_t down : parts_of_task(parts_down))
+      for (const int64_t across : parts_of_task(parts_across)) {
+        MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width);
+        tiles.part_columns = width;
+        const bool leaves_half_idle = 2 * tiles.count < std::min(parts, work.share);
+        if (leaves_half_idle || tiles.count > most) continue;
+        add_tiles(found, device, work, tiles);
+      }
+  }
+  for (const int64_t width : kFixedWidths) add_pairs_of_depth(found, device, work, width);
+}
+
+// A part each, of other widths than the fixed ones; of transposed ones those, too.
+void add_made(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work,
+              bool transposed) {
+  const int64_t most = std::max(most_tasks(device), work.shape.batches);
+  std::vector<int64_t> widths = made_widths(work.shape.n);
+  if (transposed) widths.insert(widths.end(), kFixedWidths.begin(), kFixedWidths.end() - 1);
+  for (const int64_t width : widths) {
+    MatrixTiles tiles = tiles_of(work.shape, kPartRows, width);
+    tiles.part_columns = width;
+    if (tiles.count <= most) add_tiles(found, device, work, tiles);
+    add_pairs_of_depth(found, device, work, width);
+  }
+}
+
+ProductWork transposed(ProductWork work) {
+  std::swap(work.shape.m, work.shape.n);
+  work.shape.ta = !std::exchange(work.shape.tb, !work.shape.ta);
+  return work;
+}
+MatrixTiles transposed(MatrixTiles tiles) {
+  std::swap(tiles.rows, tiles.columns);
+  std::swap(tiles.down, tiles.across);
+  tiles.transposed = !tiles.transposed;
+  return tiles;
 }
 
 }  // namespace
@@ -89,23 +183,13 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
   const MatrixShape& shape = work.shape;
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
-  const bool is_f32 = work.element == isa::DType::f32;
-  for (const Width& width : kWidths) {
-    if (width.columns == 32 && (!shape.tb || (is_f32 && shape.ta))) continue;
-    const int64_t parts_down = parts_of(shape.m, kPartRows);
-    const int64_t parts_across = parts_of(shape.n, width.columns);
-    const int64_t parts = parts_down * parts_across * shape.batches;
-    for (const int64_t down : parts_of_task(parts_down))
-      for (const int64_t across : parts_of_task(parts_across)) {
-        MatrixTiles tiles = tiles_of(shape, down * kPartRows, across * width.columns);
-        tiles.part_columns = width.columns;
-        const bool leaves_half_idle = 2 * tiles.count < std::min(parts, work.share);
-        if (leaves_half_idle || tiles.count > most) continue;
-        add_splits(found, tiles, device, work);
-        add_pairs_of_columns(found, tiles, device, work);
-      }
+  add_fixed(found, device, work);
+  if (makes_parts(device, work)) {
+    add_made(found, device, work, false);
+    const size_t upright = found.size();
+    add_made(found, device, transposed(work), true);
+    for (size_t i = upright; i < found.size(); ++i) found[i] = transposed(found[i]);
   }
-  add_pairs_of_depth(found, device, work, most);
   // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
   for (int64_t size = 2 * kPartRows; found.empty(); size *= 2) {
     MatrixTiles tiles = tiles_of(shape, size, size);
@@ -129,14 +213,16 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
 
 }  // namespace
 
-double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
-  const Width& width = width_of(tiles);
+double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at_once) {
+  if (tiles.transposed)
+    return task_tensor(transposed(work), transposed(tiles), at_once) + kTranspose;
+  const Width width = width_of(tiles.part_columns);
   const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
   const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
   const bool is_f32 = work.element == isa::DType::f32;
-  const double product =
-      width.by_line + (is_f32 ? turned * kTurnLine : by_k * (width.by_k - width.by_line));
+  const double product = is_f32 ? width.of_f32 + turned * kTurnLine
+                                : width.by_line + by_k * (width.by_k - width.by_line);
   // Lines of memory, which may have been padded.
   const auto halves = [&](int64_t line) {
     return halves_of(parts_of(line * isa::byte_size(work.element), 16) * 16);
@@ -144,27 +230,32 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles) {
   const bool together = tiles.pairing == Pairing::columns;
   const auto left_lines =
       static_cast<double>(work.shape.ta ? kPartRows : std::min(kPartRows, work.shape.m));
-  const double right_lines = static_cast<double>(tiles.part_columns) / (together ? 2 : 1);
+  // Of lines that are neighbours 128 bytes at a time.
+  const int64_t brought = work.shape.tb
+                              ? tiles.part_columns
+                              : parts_of(tiles.part_columns, step_depth(work)) * step_depth(work);
+  const double right_lines = static_cast<double>(brought) / (together ? 2 : 1);
   const double read = left_lines * halves(work.shape.ta ? work.shape.m : work.shape.whole_k) +
                       right_lines * halves(work.shape.tb ? work.shape.whole_k : work.shape.n);
   const double received = read + (together ? right_lines * kReceived : 0);
-  const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
-  const double copies = kCopyStep + std::max(received, at_once * read / kHalvesAtOnce);
+  const double copies =
+      (kCopyStep + std::max(received, static_cast<double>(at_once) * read / kHalvesAtOnce)) *
+      (brought > kWide                 ? kFewSlots
+       : brought != tiles.part_columns ? kInVain
+                                       : 1);
   const bool by_depth = tiles.pairing == Pairing::depth;
-  const double in_pairs = together && by_k == 0   ? width.together
-                          : by_depth && by_k == 1 ? kHalves
-                                                  : 1;
+  const double in_pairs = together && by_k == 0 ? kTogether : by_depth && by_k == 1 ? kHalves : 1;
   const double step = std::max(product * in_pairs, copies);
   const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
   const auto steps = static_cast<double>(by_depth ? parts_of(all_steps, 2) : all_steps);
   const auto parts =
       static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
                           parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
-  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kMemory;
+  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kStreamed;
   const int64_t given = std::min(tiles.part_columns, tiles.columns);
-  const double part = steps * (std::max(step, memory) + memory / 8) +
+  const double part = steps * (std::max(step, memory) + memory / 10) +
                       kResults * static_cast<double>(given) + (by_depth ? kExchange : 0);
-  return parts * part + kTask + (together ? width.later : 0);
+  return parts * part + kTask + (together ? kLater : 0);
 }
 
 // ---- without a copy engine ----------------------------------------------------------------------

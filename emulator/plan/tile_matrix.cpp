@@ -42,16 +42,16 @@ void Tiler::matrix(Node& node) {
         matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch, line,
                        lines, shape.first_k, shape.k);
     };
+    const MatrixTile read = tile_read(shape, tiles, i);
     if (node.phases.empty())
-      operand(0, shape.ta, tile.row, tile.rows);
+      operand(0, shape.ta, read.row, read.rows);
     else
       read_rows(node, node.prologue,
                 matrix_of(node.operand_types[0], shape, tile.batch) * shape.m + tile.row,
                 tile.rows);
-    const Columns read = columns_read(shape, tiles, i);
     for (size_t p = 0; p < products_of(node); ++p) {
       const Factors factors = factors_of(node, p);
-      operand(factors.right, !shape.tb, read.first, read.count);
+      operand(factors.right, !shape.tb, read.column, read.columns);
       if (factors.bias != kNone)
         add(node.operands[factors.bias],
             broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,

@@ -78,7 +78,8 @@ std::string table(const TunedProduct& product) {
 
 std::string tiles_text(const plan::MatrixTiles& tiles) {
   std::string text = fmt::format("{} x {}", tiles.rows, tiles.columns);
-  if (tiles.part_columns != 0) text += fmt::format(" in parts of {}", tiles.part_columns);
+  if (tiles.part_columns != 0)
+    text += fmt::format(" in parts of {}{}", tiles.part_columns, tiles.transposed ? " rows" : "");
   if (tiles.split != 1) text += fmt::format(", k in {}", tiles.split);
   if (tiles.pairing != plan::Pairing::none)
     text += fmt::format(", in pairs by {}", name(tiles.pairing));

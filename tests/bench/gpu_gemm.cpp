@@ -178,6 +178,12 @@ Status bench_shape(GpuBench& bench, const GemmList& list, GemmType type, Numeric
   return Done{};
 }
 
+bool is_wanted(const GpuOptions& options, const GemmShape& shape) {
+  const std::string name = text(shape);
+  const auto has = [&](const std::string& part) { return name.find(part) != std::string::npos; };
+  return options.shapes.empty() || std::ranges::any_of(options.shapes, has);
+}
+
 // What fails for one shape is noted, and the list goes on.
 Status bench_lists(GpuBench& bench, GemmType type, NumericsMode numerics,
                    std::vector<GemmList> lists) {
@@ -187,6 +193,7 @@ Status bench_lists(GpuBench& bench, GemmType type, NumericsMode numerics,
     if (list.name.find(bench.options.list) == std::string::npos) continue;
     if (small) list.shapes = small_shapes();
     for (const GemmShape& shape : list.shapes) {
+      if (!small && !is_wanted(bench.options, shape)) continue;
       const Status done = bench_shape(bench, list, type, numerics, shape);
       if (Status saved = bench.recorder.save(); !saved) return saved;
       if (done) continue;

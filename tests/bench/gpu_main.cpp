@@ -191,6 +191,8 @@ int run(int argc, const char* const* argv) {
   app.add_option("--seconds", options.rounds.seconds, "Of a benchmark's rounds, at most");
   app.add_option("--list", options.list,
                  "Of lists of products only those with this in their names");
+  app.add_option("--shape", options.shapes,
+                 "Of these products only those with one of these in their names");
   app.add_flag("--quick", options.quick, "Small sizes: check that it works");
   app.add_flag("--check", options.check, "Only compare results, on any engine");
   try {

@@ -1,5 +1,5 @@
-"""Fast products in tiles that two blocks work on together (plan::Pairing): a program, and a file of tiles that has it done
-so on a device, in parts of every width.
+"""Fast products in tiles that only code made for one product has: those that two blocks work on together (plan::Pairing),
+parts of widths of their own, and transposed ones. A program, and a file of tiles that has it done so on a device.
 
 All sums are of integers that f32 holds, so that any order gives the same bits. Each product has the one before in front of
 it, so that its share is the whole device: tiles are remembered by that. On devices of many processors, where a small product
@@ -13,7 +13,8 @@ trap.trek traps in a task that one block of a pair has before the product, for w
 import json
 import sys
 
-CASES = [  # pairs; type, rows, columns, K, transposes, columns of a part, result, what follows; parts of a tile; a batch
+CASES = [  # pairs; type, rows, columns, K, transposes ("T": parts are transposed), columns of a part, result, what follows;
+    # parts of a tile; a batch
     ("depth", "bf16", 70, 184, 328, "", 64, "f32", "", 1),
     ("depth", "f16", 200, 232, 448, "tb", 128, "f32", "bias", 1),
     ("depth", "bf16", 136, 360, 512, "ta", 192, "bf16", "", 1),
@@ -29,6 +30,29 @@ CASES = [  # pairs; type, rows, columns, K, transposes, columns of a part, resul
     ("columns", "f32", 200, 232, 164, "", 128, "f32", "root", 1),
     ("columns", "f32", 256, 136, 96, "ta tb", 128, "f32", "", 1),
     ("columns", "bf16", 250, 128, 264, "tb", 128, "f32", "", 1, 3),
+    ("alone", "bf16", 100, 300, 200, "tb", 48, "f32", "", 1),
+    ("alone", "f16", 250, 200, 264, "ta", 112, "bf16", "bias", 1),
+    ("alone", "bf16", 130, 632, 200, "tb", 320, "f32", "root", 1),
+    ("alone", "bf16", 200, 584, 136, "", 304, "bf16", "", 1),
+    ("alone", "f16", 300, 288, 328, "ta tb", 288, "f16", "relu", 1),
+    ("alone", "bf16", 140, 272, 200, "ta", 272, "f32", "bias", 1),
+    ("alone", "bf16", 200, 328, 136, "tb", 80, "bf16", "", 1, 3),
+    ("alone", "bf16", 212, 200, 264, "T", 112, "bf16", "", 1),
+    ("alone", "bf16", 104, 360, 200, "tb T", 64, "f32", "", 1),
+    ("alone", "f16", 632, 136, 136, "ta tb T", 320, "f16", "bias", 1),
+    ("alone", "bf16", 300, 250, 200, "tb T", 160, "bf16", "relu", 1),
+    ("alone", "bf16", 160, 131, 264, "ta T", 80, "bf16", "", 1),
+    ("alone", "bf16", 288, 200, 200, "ta T", 288, "f32", "root", 1),
+    ("alone", "bf16", 280, 136, 136, "T", 96, "bf16", "", 1, 3),
+    ("depth", "bf16", 200, 320, 456, "tb", 160, "bf16", "", 1),
+    ("depth", "bf16", 136, 640, 328, "tb", 320, "f32", "bias", 1),
+    ("depth", "bf16", 192, 200, 512, "T", 96, "bf16", "", 1),
+    ("depth", "f16", 512, 264, 328, "ta T", 256, "f32", "root", 1),
+    ("columns", "bf16", 256, 480, 200, "tb", 240, "bf16", "", 1),
+    ("columns", "bf16", 300, 640, 136, "tb", 320, "f32", "", 1),
+    ("columns", "bf16", 400, 300, 264, "T", 208, "bf16", "bias", 1),
+    ("columns", "bf16", 640, 384, 136, "ta T", 320, "bf16", "", 1),
+    ("columns", "f16", 288, 256, 200, "tb T", 144, "f32", "", 1),
 ]  # yapf: disable
 
 device, code, processors, folder = sys.argv[1:]
@@ -38,12 +62,18 @@ body = []
 tiles = []
 
 
-def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1, batches=1):
+def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1, batches=1, transposed=False):
+    height, width = 128 * parts, part // 2 if pairs == "depth" else part
+    if transposed:
+        height, width = width, height
+    form = {} if pairs == "alone" else {"pairs": pairs}
+    if transposed:
+        form["transposed"] = True
     tiles.append({
         "device": device, "code": code, "processors": int(processors), "numerics": "fast", "operands": element,
         "result": result, "m": rows, "n": columns, "k": depth, "batches": batches, "ta": ta, "tb": tb,
-        "share": int(processors), "rows": 128 * parts, "columns": part // 2 if pairs == "depth" else part,
-        "part_columns": part, "split": 1, "pairs": pairs, "seconds": 1e-6,
+        "share": int(processors), "rows": height, "columns": width, "part_columns": part, "split": 1, **form,
+        "seconds": 1e-6,
     })  # yapf: disable
 
 
@@ -61,7 +91,7 @@ for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *b
         f".state @c{i} f32[{columns}] = uniform(0, 1, key={i + 201})",
         f".output @r{i} {result}[{out}]",
     ]
-    flags = "".join(f", {flag}" for flag in form.split())
+    flags = "".join(f", {flag}" for flag in form.split() if flag != "T")
     flags += {"bias": f", bias=%e{i}, tail=relu", "relu": ", tail=relu"}.get(end, "")
     product = f"%p{i}" if end == "root" else f"@r{i}"
     body += [
@@ -81,7 +111,7 @@ for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *b
         f"  %z{i} = mul %m{i}, 0",
         f"  %limit{i + 1} = add %z{i}, 0.3",
     ]
-    remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts, *batch)
+    remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts, *(batch or [1]), "T" in form.split())
 
 # Products that a loop does again and again: both blocks come to each other in every trip.
 for pairs, size, part in [("depth", 256, 128), ("columns", 512, 192)]:

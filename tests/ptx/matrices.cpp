@@ -49,6 +49,22 @@ void load_matrices(Warp& warp, const Instruction& i, uint32_t lanes) {
   }
 }
 
+// movmatrix: a lane has two neighbouring elements of a line of eight, and gets two of a column.
+void turn_matrix(Warp& warp, const Instruction& i, uint32_t lanes) {
+  if (!warp.gather(kAllLanes, lanes)) return;
+  const uint32_t* from = warp.words(i.operands[1]);
+  uint16_t elements[8][8];
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    for (uint32_t e = 0; e < 2; ++e)
+      elements[lane / 4][lane % 4 * 2 + e] = static_cast<uint16_t>(from[lane] >> (16 * e));
+  uint32_t* d = warp.words(i.operands[0]);
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const uint32_t column = lane / 4;
+    const uint32_t line = lane % 4 * 2;
+    d[lane] = uint32_t{elements[line][column]} | uint32_t{elements[line + 1][column]} << 16;
+  }
+}
+
 // mma.sync of 16 rows, 8 columns and 32 bytes of k: operands d 0..3, a 4..7, b 8..9, c 10..13.
 template <Factors kFactors>
 void multiply(Warp& warp, const Instruction& i, uint32_t lanes) {
@@ -275,11 +291,12 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
 void add_matrices(Handlers& h) {
   h["ldmatrix.sync.aligned.m8n8.x4.shared.b16"] = load_matrices<false>;
   h["ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"] = load_matrices<true>;
+  h["movmatrix.sync.aligned.m8n8.trans.b16"] = turn_matrix;
   h["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"] = multiply<Factors::f16>;
   h["mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"] = multiply<Factors::bf16>;
   h["mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"] = multiply<Factors::tf32>;
-  for (const char* columns : {"32", "64", "128", "192", "256"}) {
-    const std::string name = std::string("wgmma.mma_async.sync.aligned.m64n") + columns;
+  for (int columns = 8; columns <= 256; columns += 8) {
+    const std::string name = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns);
     h[name + "k16.f32.f16.f16"] = multiply_group<Factors::f16>;
     h[name + "k16.f32.bf16.bf16"] = multiply_group<Factors::bf16>;
     h[name + "k8.f32.tf32.tf32"] = multiply_group<Factors::tf32>;

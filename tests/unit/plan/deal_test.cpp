@@ -1,13 +1,15 @@
 // Which processor executes which tile of a product by tensor cores.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/plan/product.h"
+#include "emulator/plan/measured.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::plan::test {
@@ -15,7 +17,15 @@ namespace {
 
 constexpr uint32_t kProcessors = 132;
 
-Plan plan_of_product(int rows, int columns, int depth, bool has_pairs = false) {
+// What tiles are wanted of a product, whatever the cost model thinks of them.
+struct Wanted {
+  int64_t part_columns = 128;
+  Pairing pairing = Pairing::none;
+  bool transposed = false;
+};
+
+Plan plan_of_product(int rows, int columns, int depth, std::optional<Wanted> wanted,
+                     bool has_pairs) {
   const isa::Module module = assembled(
       fmt::format(".state @a bf16[{0},{2}]\n.state @b bf16[{2},{1}]\n.state @c bf16[{0},{1}]\n"
                   ".func main() {{\n  @c = matmul @a, @b\n}}\n",
@@ -24,14 +34,27 @@ Plan plan_of_product(int rows, int columns, int depth, bool has_pairs = false) {
   device.processors = kProcessors;
   device.shared_bytes = int64_t{192} * 1024;
   device.has_pairs = has_pairs;
-  return linked_fast(module, device);
+  const Plan plan = linked_fast(module, device);
+  if (!wanted) return plan;
+  const std::vector<MatrixTiles> all = candidates(plan.device, work_of(plan, plan.products.at(0)));
+  const auto found = std::ranges::find_if(all, [&](const MatrixTiles& tiles) {
+    return tiles.part_columns == wanted->part_columns && tiles.pairing == wanted->pairing &&
+           tiles.transposed == wanted->transposed && tiles.split == 1;
+  });
+  REQUIRE(found != all.end());
+  MeasuredTiles measured;
+  measured.set_instruction(0, *found);
+  return linked_fast(module, device, &measured);
+}
+Plan plan_with_tiles(int rows, int columns, int depth, const Wanted& wanted) {
+  return plan_of_product(rows, columns, depth, wanted, wanted.pairing != Pairing::none);
 }
 
 }  // namespace
 
 TEST_CASE("tiles above each other stand on neighbouring processors, no two of a turn on one") {
   for (const int rows : {280, 384, 1024}) {
-    const Plan plan = plan_of_product(rows, 1920, 2544);
+    const Plan plan = plan_with_tiles(rows, 1920, 2544, {64});
     INFO(rows << " rows");
     REQUIRE(plan.nodes.size() == 1);
     const Node& node = plan.nodes[0];
@@ -54,9 +77,9 @@ TEST_CASE("tiles above each other stand on neighbouring processors, no two of a 
 }
 
 TEST_CASE("tiles that two processors share stand on neighbours, of which the first is even") {
-  for (const auto& [rows, columns, depth] :
-       {std::tuple{128, 4096, 4096}, {1000, 1096, 1024}, {280, 1920, 2544}}) {
-    const Plan plan = plan_of_product(rows, columns, depth, true);
+  for (const auto& [rows, columns, depth, part] :
+       {std::tuple{128, 4096, 4096, 64}, {1000, 1096, 1024, 128}, {280, 1920, 2544, 128}}) {
+    const Plan plan = plan_with_tiles(rows, columns, depth, {part, Pairing::depth});
     INFO(rows << " x " << columns << " x " << depth);
     REQUIRE(plan.nodes.size() == 1);
     const Node& node = plan.nodes[0];
@@ -70,14 +93,14 @@ TEST_CASE("tiles that two processors share stand on neighbours, of which the fir
       used.insert(plan.tasks[i].processor);
     }
     CHECK(2 * used.size() == std::min(node.tasks, kProcessors));
-    const Plan without = plan_of_product(rows, columns, depth);
+    const Plan without = plan_of_product(rows, columns, depth, {}, false);
     CHECK(pairing_of(without, without.nodes[0]) == Pairing::none);
   }
 }
 
 TEST_CASE(
     "tiles above each other that two processors bring columns for are neighbours, the last alone") {
-  Plan plan = plan_of_product(4128, 744, 6280, true);  // lines across two of the cache's
+  Plan plan = plan_with_tiles(4128, 744, 6280, {192, Pairing::columns});
   REQUIRE(plan.nodes.size() == 1);
   const Node& node = plan.nodes[0];
   REQUIRE(pairing_of(plan, node) == Pairing::columns);
@@ -100,12 +123,31 @@ TEST_CASE(
   CHECK_THAT(errors_of(plan), Catch::Contains("are no pair"));
 }
 
+TEST_CASE("tiles that are alone stand beside each other, near those of their rows") {
+  const Plan plan = plan_with_tiles(8728, 632, 4464, {192, Pairing::columns, true});
+  REQUIRE(plan.nodes.size() == 1);
+  const Node& node = plan.nodes[0];
+  const MatrixTiles& tiles = plan.tilings[node.tiles];
+  CHECK(errors_of(plan).empty());
+  REQUIRE(tiles.across == 5);
+  REQUIRE(tiles.down % 2 == 0);
+  const auto processor = [&](int64_t row, int64_t column) {
+    return plan.tasks[node.first_task + row * tiles.across + column].processor;
+  };
+  for (int64_t row = 0; row < tiles.down; row += 2) {
+    CHECK(partner_of(tiles, row * tiles.across + 4) == kNone);
+    CHECK(processor(row, 4) % 2 == 0);
+    CHECK(processor(row + 1, 4) == processor(row, 4) + 1);
+    CHECK((processor(row, 4) + kProcessors - processor(row, 0)) % kProcessors == 8);
+  }
+}
+
 TEST_CASE("rows of a product that are a node of their own begin and end with a pair") {
-  Plan plan = plan_of_product(11280, 280, 15824, true);
+  Plan plan = plan_of_product(4720, 2728, 496, {}, true);
   CHECK(errors_of(plan).empty());
   size_t parts = 0;
   for (const Node& node : plan.nodes) {
-    if (node.rows.count == 0 || pairing_of(plan, node) != Pairing::columns) continue;
+    if (node.rows.count == 0 || pairing_of(plan, node) == Pairing::none) continue;
     const MatrixTiles& tiles = plan.tilings[node.tiles];
     CHECK(node.rows.first % rows_together(tiles) == 0);
     for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i) {
@@ -124,7 +166,7 @@ TEST_CASE("rows of a product that are a node of their own begin and end with a p
 
 TEST_CASE("a pair that is torn apart is found") {
   const auto errors_with = [](auto change) {
-    Plan plan = plan_of_product(128, 4096, 4096, true);
+    Plan plan = plan_with_tiles(128, 4096, 4096, {64, Pairing::depth});
     change(plan, plan.nodes[0].first_task);
     return errors_of(plan);
   };
@@ -139,7 +181,7 @@ TEST_CASE("a pair that is torn apart is found") {
 }
 
 TEST_CASE("tiles that leave room for another node begin where the last one ended") {
-  const Plan plan = plan_of_product(208, 1920, 2544);
+  const Plan plan = plan_with_tiles(208, 1920, 2544, {});
   REQUIRE(plan.nodes.size() == 1);
   const Node& node = plan.nodes[0];
   REQUIRE(2 * node.tasks <= kProcessors);

@@ -1,6 +1,11 @@
 // How products are computed and cut: what the cost model thinks of tiles, and which of them it chooses.
 #include "emulator/plan/product.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -121,13 +126,16 @@ TEST_CASE("two processors share tiles where there are pairs of both, and k for b
   work.element = isa::DType::bf16;
   work.share = device.processors;
   work.copied = true;
-  const auto paired = [&](int64_t m, int64_t n, int64_t k) {
+  const auto shape = [&](int64_t m, int64_t n, int64_t k) {
     work.shape.m = m;
     work.shape.n = n;
     work.shape.k = work.shape.whole_k = k;
+  };
+  const auto paired = [&](int64_t m, int64_t n, int64_t k) {
+    shape(m, n, k);
     std::vector<int64_t> columns;
     for (const MatrixTiles& tiles : candidates(device, work)) {
-      if (tiles.pairing != Pairing::depth) continue;
+      if (tiles.pairing != Pairing::depth || tiles.transposed) continue;
       CHECK(tiles.split == 1);
       CHECK(tiles.rows == kPartRows);
       CHECK(2 * tiles.columns == tiles.part_columns);
@@ -138,23 +146,71 @@ TEST_CASE("two processors share tiles where there are pairs of both, and k for b
   };
   CHECK(paired(128, 768, 4096).empty());
   device.has_pairs = true;
-  CHECK(paired(128, 768, 4096) == std::vector<int64_t>{128, 96, 64, 32});
-  CHECK(paired(128, 744, 4096) == std::vector<int64_t>{128, 96, 64, 32});
-  CHECK(paired(128, 640, 4096) == std::vector<int64_t>{64, 32});
+  // The widths that all devices have, and those that leave least behind the last part.
+  CHECK(paired(128, 768, 4096) == std::vector<int64_t>{128, 96, 64, 32, 80, 48});
+  CHECK(paired(128, 744, 4096) == std::vector<int64_t>{128, 96, 64, 32, 80, 48});
+  CHECK(paired(128, 640, 4096) == std::vector<int64_t>{64, 32, 160, 112, 80, 48});
   CHECK(paired(128, 768, 192).empty());
   // Where all processors have tiles anyway, none is shared.
   CHECK_FALSE(paired(4096, 4096, 4096).empty());
   CHECK(choose(device, work).pairing != Pairing::depth);
-  // Both halves read what both multiply.
-  CHECK_FALSE(paired(128, 744, 4096).empty());
-  const MatrixTiles tiles = choose(device, work);
-  REQUIRE(tiles.pairing == Pairing::depth);
-  const Columns first = columns_read(work.shape, tiles, tiles.across - 2);
-  const Columns second = columns_read(work.shape, tiles, tiles.across - 1);
-  CHECK(first.first == (tiles.across - 2) * tiles.columns);
-  CHECK(first.first + first.count == 744);
-  CHECK(second.first == first.first);
-  CHECK(second.count == first.count);
+  // Both halves read what both multiply, side by side or, of a transposed part, above each other.
+  for (const bool transposed : {false, true}) {
+    shape(transposed ? 744 : 128, transposed ? 128 : 744, 4096);
+    const std::vector<MatrixTiles> all = candidates(device, work);
+    const auto found = std::ranges::find_if(all, [&](const MatrixTiles& tiles) {
+      return tiles.pairing == Pairing::depth && tiles.transposed == transposed &&
+             tiles.part_columns == 192;
+    });
+    REQUIRE(found != all.end());
+    const int64_t last = found->count - 1;
+    CHECK(partner_of(*found, last) == last - 1);
+    const MatrixTile first = tile_read(work.shape, *found, last - 1);
+    const MatrixTile second = tile_read(work.shape, *found, last);
+    CHECK(std::pair(first.row, first.rows) == std::pair(second.row, second.rows));
+    CHECK(std::pair(first.column, first.columns) == std::pair(second.column, second.columns));
+    CHECK((transposed ? first.row + first.rows : first.column + first.columns) == 744);
+    CHECK((transposed ? first.row : first.column) == 576);
+  }
+}
+
+TEST_CASE(
+    "where code is made for a product its parts have the widths that divide it, and may be "
+    "transposed") {
+  Device device = *find_device("h200");
+  ProductWork work;
+  work.product = Product::tensor;
+  work.element = isa::DType::bf16;
+  work.share = device.processors;
+  work.copied = true;
+  work.shape.m = 8728;
+  work.shape.n = 632;
+  work.shape.k = work.shape.whole_k = 4464;
+  const auto forms = [&] {
+    std::set<std::pair<int64_t, bool>> found;  // parts of so many columns, or rows
+    for (const MatrixTiles& tiles : candidates(device, work)) {
+      if (tiles.transposed) {
+        CHECK(tiles.columns % kPartRows == 0);
+        CHECK(tiles.rows % tiles.part_columns == 0);
+      }
+      found.insert({tiles.part_columns, tiles.transposed});
+    }
+    return found;
+  };
+  std::set<std::pair<int64_t, bool>> fixed;
+  for (const int64_t columns : {64, 128, 192, 256}) fixed.insert({columns, false});
+  device.interprets = true;
+  CHECK(forms() == fixed);
+  device.interprets = false;
+  std::set<std::pair<int64_t, bool>> made = forms();
+  CHECK(made.contains({320, false}));
+  CHECK(made.contains({320, true}));
+  CHECK(made.contains({224, false}));  // three parts: 632 / 3
+  CHECK_FALSE(made.contains({240, false}));
+  for (const auto& [columns, transposed] : fixed) CHECK(made.contains({columns, true}));
+  // Of f32, which tensor cores take by line alone, there are none.
+  work.element = isa::DType::f32;
+  CHECK(forms() == fixed);
 }
 
 TEST_CASE("what a divided product takes is what its greatest parts take") {

@@ -38,10 +38,11 @@ Plan linked(const isa::Module& module, const Device& device, bool fuse) {
   return plan.take();
 }
 
-Plan linked_fast(const isa::Module& module, Device device) {
+Plan linked_fast(const isa::Module& module, Device device, const MeasuredTiles* tiles) {
   device.copies_tensors = true;
   LinkOptions fast;
   fast.fast = true;
+  fast.tiles = tiles;
   isa::Result<Plan> plan = link(module, device, fast);
   REQUIRE(plan);
   return plan.take();

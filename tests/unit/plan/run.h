@@ -21,7 +21,7 @@ Device small_device(int processors);
 isa::Module assembled(const std::string& text);
 Plan linked(const isa::Module& module, const Device& device, bool fuse = true);
 // Under fast numerics, for the device as one with a copy engine.
-Plan linked_fast(const isa::Module& module, Device device);
+Plan linked_fast(const isa::Module& module, Device device, const MeasuredTiles* tiles = nullptr);
 // The errors of check_plan as one text, "" for none.
 std::string errors_of(const Plan& plan);
 // The one node of an instruction, or that ends in it; fails the test where there is not exactly one.
