@@ -2,6 +2,7 @@
 #include "emulator/device/brought.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 #include "emulator/device/describe.h"
 #include "emulator/device/matrix_turns.h"
 #include "emulator/device/ring.h"
+#include "emulator/plan/measured.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::device::test {
@@ -38,8 +40,11 @@ std::string operand(const Product& of, int rows, int columns) {
                        : fmt::format("{}[{},{},{}]", of.element, of.batch, rows, columns);
 }
 
-// Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps.
-std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none) {
+// Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps. `wanted`: of tiles
+// that are so, else of those that the cost model chooses.
+using IsWanted = std::function<bool(const plan::MatrixTiles&)>;
+std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none,
+                                 const IsWanted& is_wanted = nullptr) {
   plan::Device device = *plan::find_device("h200");
   device.has_pairs = pairing != plan::Pairing::none;
   const isa::Module module = plan::test::assembled(
@@ -50,6 +55,17 @@ std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan
                   operand(of, of.m, of.n), of.ta ? ", ta" : "", of.tb ? ", tb" : ""));
   plan::LinkOptions options;
   options.fast = std::string_view(of.element) != "f32";
+  plan::MeasuredTiles measured;
+  if (is_wanted) {
+    const auto chosen = plan::link(module, device, options);
+    REQUIRE(chosen);
+    const std::vector<plan::MatrixTiles> all =
+        plan::candidates(device, plan::work_of(*chosen, chosen->products.at(0)));
+    const auto found = std::ranges::find_if(all, is_wanted);
+    REQUIRE(found != all.end());
+    measured.set_instruction(0, *found);
+    options.tiles = &measured;
+  }
   const auto plan = plan::link(module, device, options);
   REQUIRE(plan);
   const uint32_t number = plan::test::node_of(*plan, isa::Opcode::Matmul);
@@ -167,6 +183,34 @@ TEST_CASE(
     CHECK(found->second == 1 - brought.half);
   }
   CHECK(alone < all.size() / 2);
+}
+
+TEST_CASE(
+    "of a transposed product operands have changed sides, and wide parts come in two copies") {
+  const Product of{"bf16", 632, 300, 1024, false, false, 1};
+  for (const plan::Pairing pairing :
+       {plan::Pairing::none, plan::Pairing::depth, plan::Pairing::columns}) {
+    const std::vector<Brought> all = all_brought(of, pairing, [&](const plan::MatrixTiles& tiles) {
+      return tiles.transposed && tiles.part_columns == 320 && tiles.pairing == pairing &&
+             tiles.split == 1;
+    });
+    REQUIRE(!all.empty());
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> steps;  // of parts
+    for (const Brought& brought : all) {
+      CHECK(!brought.a_by_line);
+      CHECK(brought.b_by_line);
+      CHECK(brought.brings_halves);
+      CHECK(brought.right_lines == 160);
+      CHECK(brought.slots == 3);
+      CHECK(brought.end_row <= 300);
+      CHECK(brought.end_column <= 632);
+      CHECK(brought.end_row - brought.first_row <= brought.rows);
+      CHECK(brought.end_column - brought.first_column <= brought.columns);
+      steps[{brought.first_row, brought.first_column}] += brought.steps;
+    }
+    CHECK(steps.size() == 3 * 2);
+    for (const auto& [part, count] : steps) CHECK(count == 16);
+  }
 }
 
 }  // namespace trek::device::test

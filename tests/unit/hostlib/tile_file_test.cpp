@@ -94,13 +94,16 @@ TEST_CASE("tiles come back as they were written, for their device alone") {
   CHECK(read(file, device("toaster", 5)).empty());
 }
 
-TEST_CASE("how tiles are worked on in pairs comes back, and is none where a file says nothing") {
+TEST_CASE(
+    "how tiles are worked on in pairs, and whether transposed, comes back, and is none where a "
+    "file says nothing") {
   const Scratch scratch;
   const std::string file = scratch.file("tiles.json");
   RememberedTiles depth = tiles(10);
   depth.tiles.pairing = plan::Pairing::depth;
   RememberedTiles columns = tiles(11);
   columns.tiles.pairing = plan::Pairing::columns;
+  columns.tiles.transposed = true;
   write(file, {depth, columns, tiles(12)});
   const std::vector<RememberedTiles> found = read(file);
   REQUIRE(found.size() == 3);
