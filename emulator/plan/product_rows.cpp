@@ -14,7 +14,7 @@ struct Worth {
   double cycles;
 };
 Worth worth_of(Product product) {
-  return product == Product::tensor ? Worth{0.02, 2500} : Worth{0.05, 8000};
+  return product == Product::tensor ? Worth{0.02, 4500} : Worth{0.05, 8000};
 }
 // How many of the processors the first node's tiles keep at work, at least.
 constexpr double kFull = 0.9;

@@ -71,7 +71,9 @@ constexpr int64_t kWide = 256;
 constexpr double kFewSlots = 1.22;
 constexpr double kInVain = 1.25;  // and others that bring lines which they do not multiply
 constexpr int64_t kStepBytes = 128;
-constexpr double kResults = 8.2;    // of a column of a part
+constexpr double kResults = 8.2;  // of a column of a part
+constexpr double kNarrow =
+    0.06;  // more of it where parts stand above each other, whose lines are short
 constexpr double kTask = 2000;      // cycles
 constexpr double kTranspose = 600;  // the results of a part
 constexpr double kHalves = 1.15;    // by depth, of operands with neighbouring lines: 768x2304x16384
@@ -248,13 +250,15 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at
   const double step = std::max(product * in_pairs, copies);
   const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
   const auto steps = static_cast<double>(by_depth ? parts_of(all_steps, 2) : all_steps);
-  const auto parts =
-      static_cast<double>(parts_of(std::min(tiles.rows, work.shape.m), kPartRows) *
-                          parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns));
+  const int64_t down = parts_of(std::min(tiles.rows, work.shape.m), kPartRows);
+  const int64_t across = parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns);
+  const auto parts = static_cast<double>(down * across);
   const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kStreamed;
   const int64_t given = std::min(tiles.part_columns, tiles.columns);
-  const double part = steps * (std::max(step, memory) + memory / 10) +
-                      kResults * static_cast<double>(given) + (by_depth ? kExchange : 0);
+  const double part =
+      steps * (std::max(step, memory) + memory / 10) +
+      kResults * static_cast<double>(given) * (1 + kNarrow / static_cast<double>(across)) +
+      (by_depth ? kExchange : 0);
   return parts * part + kTask + (together ? kLater : 0);
 }
 
