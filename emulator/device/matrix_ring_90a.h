@@ -217,10 +217,6 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
 }
 inline constexpr uint32_t kNoStop = ~0u;
 
-// Lines of a slot that come by twos: of few rows a product waits for memory, which gives 256 bytes of a line as soon as 128.
-// More of them come sooner one by one.
-inline constexpr uint32_t kFewLines = 96;
-
 // The same where k of both operands are neighbours, and there are no turns; by halves, of a tile that shares columns.
 template <bool kByHalves, class Wait>
 TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
@@ -252,7 +248,8 @@ TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
     else
       copy_box(slot + right, by.maps + 1, barrier, at, column, brought.right_matrix);
   };
-  if (brought.left_lines + right_lines <= kFewLines) {
+  // Where there are slots for it, two steps are asked for at a time: memory gives 256 bytes of a line as soon as 128.
+  if (brought.slots == Ring90::kMostSlots) {
     TREK_ROLLED
     for (; k + brought.depth < end; k += 2 * brought.depth) {
       if (!wait(full + kEmpty, place.parity)) return false;
