@@ -25,8 +25,17 @@ int64_t depth_of(const ProductWork& work, const MatrixTiles& tiles);
 
 // By tensor cores: of operands that a copy engine brings, and of others (product_tensor.cpp).
 std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWork& work);
-// `at_once`: tasks that all processors have at a time, whose copies wait for each other.
-double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at_once);
+// All of them, on so many processors.
+double turns_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
+                    int64_t share);
+// What it takes to add sums of parts of k, in cycles: a node that does, and for all processors together each element of a
+// part.
+struct Join {
+  double node;
+  double element;
+};
+inline constexpr Join kJoin = {5500, 0.008};
+Join join_tensor(const Device& device, const ProductWork& work);
 std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work);
 double task_brought(const ProductWork& work, const MatrixTiles& tiles);
 

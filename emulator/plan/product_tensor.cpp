@@ -18,29 +18,99 @@ namespace {
 // processors. The code for widths and forms that is not wanted is never made.
 //
 // What a processor with 2048 multipliers for 16 bits, or half as many for f32, takes: for each width of a part a step
-// of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines, the results of a
-// part, and what begins and ends a task. Those of 16 bits are from an H200, of 290 ways through 17 products: the wide parts
-// come near the multipliers' rate, narrow ones wait for shared memory and for copies. Of f32 neighbouring lines are turned
-// around in shared memory, which takes so much of its time for each line of the operand.
+// of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines. Those of 16 bits are
+// from an H200: the wide parts come near the multipliers' rate, narrow ones wait for shared memory and for copies. Of f32
+// neighbouring lines are turned around in shared memory, which takes so much of its time for each line of the operand.
 struct Width {
   int64_t columns;
   double by_line;
   double by_k;
   double of_f32;  // by line
 };
-constexpr std::array<Width, 9> kWidths = {
-    Width{320, 1680, 1640, 1310}, {256, 1050, 1080, 1060}, {192, 910, 900, 850},
-    {128, 780, 990, 600},         {96, 530, 650, 500},     {80, 480, 780, 450},
-    {64, 285, 900, 400},          {48, 420, 770, 400},     {32, 325, 700, 400}};
-// A pair that brings columns together, of parts of so many columns at least: what a step of operands with neighbouring k
-// takes of the time that it takes alone, and cycles that a tile begins later.
-constexpr int64_t kLeastTogether = 128;
-constexpr double kTogether = 0.86;
-constexpr double kLater = 800;
+// And all else that code which is made for one product of 16 bits takes otherwise than a kernel that interprets, or f32.
+struct Costs {
+  std::array<Width, 9> widths;
+  double task;     // what begins and ends a task
+  double results;  // of a column of a part
+  double narrow;   // more of it where parts stand above each other, whose lines are short
+  // Of a line of memory, by what it begins at a multiple of: 64 bytes, 32, or 16: see below.
+  double halves_of_64;
+  double halves_of_32;
+  double halves_of_16;
+  double halves_at_once;
+  // Bytes of lines that all processors work on at a time come so many a cycle, some from device memory; and how much of that
+  // is not hidden.
+  double streamed;
+  double seen;
+  // Of a pair that brings columns together: what a step of operands with neighbouring k takes of the time that it takes
+  // alone, cycles that a tile begins later, and of a line that the other one brings.
+  double together;
+  double later;
+  double received;
+  // Of a pair by depth: what a step of operands with neighbouring lines takes (768x2304x16384), and to exchange sums.
+  double halves;
+  double exchange;
+};
+// By 290 ways through 17 products, each alone in a program (README.md).
+constexpr Costs kMade = {{{{320, 1680, 1640, 1310},
+                           {256, 1050, 1080, 1060},
+                           {192, 910, 900, 850},
+                           {128, 780, 990, 600},
+                           {96, 530, 650, 500},
+                           {80, 480, 780, 450},
+                           {64, 285, 900, 400},
+                           {48, 420, 770, 400},
+                           {32, 325, 700, 400}}},
+                         2000,
+                         8.2,
+                         0.06,
+                         1.7,
+                         2.33,
+                         3.4,
+                         103,
+                         3800,
+                         0.1,
+                         0.86,
+                         800,
+                         3.8,
+                         1.15,
+                         1850};
+constexpr Costs kInterpreted = {{{{320, 1310, 1360, 1310},
+                                  {256, 1060, 1110, 1060},
+                                  {192, 850, 1000, 850},
+                                  {128, 600, 920, 600},
+                                  {96, 500, 810, 500},
+                                  {80, 450, 755, 450},
+                                  {64, 400, 700, 400},
+                                  {48, 400, 700, 400},
+                                  {32, 400, 700, 400}}},
+                                3500,
+                                6,
+                                0,
+                                1.75,
+                                2.8,
+                                3.6,
+                                90,
+                                2400,
+                                0.125,
+                                0.93,
+                                500,
+                                2.1,
+                                1.25,
+                                3500};
+// Whether code is made for a product, and that for parts of any width.
+bool makes_parts(const Device& device, const ProductWork& work) {
+  return device.copies_tensors && !device.interprets && work.element != isa::DType::f32;
+}
+const Costs& costs_of(const Device& device, const ProductWork& work) {
+  return makes_parts(device, work) ? kMade : kInterpreted;
+}
+
+constexpr int64_t kLeastTogether = 128;  // columns of a part that a pair brings together
 // Of a width between two of these, what lies between.
-Width width_of(int64_t columns) {
-  const auto* const below = std::find_if(
-      kWidths.begin(), kWidths.end(), [&](const Width& each) { return each.columns <= columns; });
+Width width_of(const Costs& costs, int64_t columns) {
+  const auto* const below = std::ranges::find_if(
+      costs.widths, [&](const Width& each) { return each.columns <= columns; });
   if (below->columns == columns) return *below;
   const Width& above = *(below - 1);
   const double share = static_cast<double>(columns - below->columns) /
@@ -58,26 +128,16 @@ constexpr double kTurnLine = 2;  // cycles, of f32
 // products of which nothing is multiplied: 4128x744x6280 on 132 processors takes 1180 a step in parts of 192 in pairs, 1660
 // alone; 1032x744x11440 on 108 in pairs by depth of 128 830; 10056x128x4568 on 79 in pairs 720.
 constexpr double kCopyStep = 30;
-constexpr double kReceived = 3.8;  // of a line that the other of a pair brings
-constexpr double kHalvesAtOnce = 103;
-double halves_of(int64_t line_bytes) {
-  if (line_bytes % 64 == 0) return 1.7;
-  return line_bytes % 32 == 0 ? 2.33 : 3.4;
+double halves_of(const Costs& costs, int64_t line_bytes) {
+  if (line_bytes % 64 == 0) return costs.halves_of_64;
+  return line_bytes % 32 == 0 ? costs.halves_of_32 : costs.halves_of_16;
 }
-// Bytes of lines that all processors work on at a time come so many a cycle: some from device memory.
-constexpr double kStreamed = 3800;
 // What wide parts lose of which fewer than four slots have room (device/ring.h).
 constexpr int64_t kWide = 256;
 constexpr double kFewSlots = 1.22;
 constexpr double kInVain = 1.25;  // and others that bring lines which they do not multiply
 constexpr int64_t kStepBytes = 128;
-constexpr double kResults = 8.2;  // of a column of a part
-constexpr double kNarrow =
-    0.06;  // more of it where parts stand above each other, whose lines are short
-constexpr double kTask = 2000;      // cycles
-constexpr double kTranspose = 600;  // the results of a part
-constexpr double kHalves = 1.15;    // by depth, of operands with neighbouring lines: 768x2304x16384
-constexpr double kExchange = 1850;  // of sums between two processors
+constexpr double kTranspose = 600;        // the results of a part
 constexpr int64_t kLeastPaired = 64;      // columns of a part whose k two processors share,
 constexpr int64_t kPairedStep = 32;       // and what these are a multiple of
 constexpr int64_t kLeastPairedSteps = 4;  // of k
@@ -91,9 +151,6 @@ constexpr std::array<int64_t, 5> kFixedWidths = {256, 192, 128, 64, 32};
 constexpr int64_t kWidthStep = 16;
 constexpr int64_t kLeastMade = 48;
 constexpr int64_t kMostMade = 320;
-bool makes_parts(const Device& device, const ProductWork& work) {
-  return device.copies_tensors && !device.interprets && work.element != isa::DType::f32;
-}
 std::vector<int64_t> made_widths(int64_t n) {
   std::vector<int64_t> widths;
   for (int64_t columns = kMostMade; columns >= kLeastMade; columns -= kWidthStep) {
@@ -213,12 +270,12 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
   return static_cast<double>(parts * (columns * tiles.part_columns + of_rows * kPartRows));
 }
 
-}  // namespace
-
-double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at_once) {
+double task_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
+                   int64_t at_once) {
   if (tiles.transposed)
-    return task_tensor(transposed(work), transposed(tiles), at_once) + kTranspose;
-  const Width width = width_of(tiles.part_columns);
+    return task_tensor(device, transposed(work), transposed(tiles), at_once) + kTranspose;
+  const Costs& costs = costs_of(device, work);
+  const Width width = width_of(costs, tiles.part_columns);
   const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
   const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
@@ -227,7 +284,7 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at
                                 : width.by_line + by_k * (width.by_k - width.by_line);
   // Lines of memory, which may have been padded.
   const auto halves = [&](int64_t line) {
-    return halves_of(parts_of(line * isa::byte_size(work.element), 16) * 16);
+    return halves_of(costs, parts_of(line * isa::byte_size(work.element), 16) * 16);
   };
   const bool together = tiles.pairing == Pairing::columns;
   const auto left_lines =
@@ -239,27 +296,46 @@ double task_tensor(const ProductWork& work, const MatrixTiles& tiles, int64_t at
   const double right_lines = static_cast<double>(brought) / (together ? 2 : 1);
   const double read = left_lines * halves(work.shape.ta ? work.shape.m : work.shape.whole_k) +
                       right_lines * halves(work.shape.tb ? work.shape.whole_k : work.shape.n);
-  const double received = read + (together ? right_lines * kReceived : 0);
+  const double received = read + (together ? right_lines * costs.received : 0);
   const double copies =
-      (kCopyStep + std::max(received, static_cast<double>(at_once) * read / kHalvesAtOnce)) *
+      (kCopyStep + std::max(received, static_cast<double>(at_once) * read / costs.halves_at_once)) *
       (brought > kWide                 ? kFewSlots
        : brought != tiles.part_columns ? kInVain
                                        : 1);
   const bool by_depth = tiles.pairing == Pairing::depth;
-  const double in_pairs = together && by_k == 0 ? kTogether : by_depth && by_k == 1 ? kHalves : 1;
+  const double in_pairs = together && by_k == 0   ? costs.together
+                          : by_depth && by_k == 1 ? costs.halves
+                                                  : 1;
   const double step = std::max(product * in_pairs, copies);
   const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
   const auto steps = static_cast<double>(by_depth ? parts_of(all_steps, 2) : all_steps);
   const int64_t down = parts_of(std::min(tiles.rows, work.shape.m), kPartRows);
   const int64_t across = parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns);
   const auto parts = static_cast<double>(down * across);
-  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / kStreamed;
+  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / costs.streamed;
   const int64_t given = std::min(tiles.part_columns, tiles.columns);
-  const double part =
-      steps * (std::max(step, memory) + memory / 10) +
-      kResults * static_cast<double>(given) * (1 + kNarrow / static_cast<double>(across)) +
-      (by_depth ? kExchange : 0);
-  return parts * part + kTask + (together ? kLater : 0);
+  const double part = steps * (std::max(step, memory) + memory * costs.seen) +
+                      costs.results * static_cast<double>(given) *
+                          (1 + costs.narrow / static_cast<double>(across)) +
+                      (by_depth ? costs.exchange : 0);
+  return parts * part + costs.task + (together ? costs.later : 0);
+}
+
+}  // namespace
+
+double turns_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
+                    int64_t share) {
+  const int64_t tasks = tiles.count * tiles.split;
+  if (!makes_parts(device, work))
+    return static_cast<double>(parts_of(tasks, share)) *
+           task_tensor(device, work, tiles, std::min(tasks, work.share));
+  // Fewer tasks in the last turn are sooner done.
+  const auto whole = static_cast<double>(tasks / share);
+  return (whole == 0 ? 0 : whole * task_tensor(device, work, tiles, share)) +
+         (tasks % share == 0 ? 0 : task_tensor(device, work, tiles, tasks % share));
+}
+Join join_tensor(const Device& device, const ProductWork& work) {
+  return makes_parts(device, work) ? Join{3250, 0.003} : kJoin;
 }
 
 // ---- without a copy engine ----------------------------------------------------------------------

@@ -12,7 +12,8 @@ constexpr int64_t kOrderedStep = 4096;  // and others
 constexpr int64_t kOrderedDepth =
     8;  // of which k is a multiple where a copy engine brings operands of these
 constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
-// Cycles that a ring of copies begins later than a small product where it does not go on from another one.
+// Cycles that a ring of copies begins later than a small product where it does not go on from another one, which the
+// estimates of compiled products leave out.
 constexpr double kRingBegins = 800;
 // Cycles of a node that pads, and of each of its elements; from an H200.
 constexpr double kPad = 9000;
@@ -123,7 +124,7 @@ Turns gains_by_turning(const Device& device, Product product, const isa::Type& l
 bool gains_by_small(const Device& device, isa::DType element, const MatrixShape& shape) {
   if (shape.m * shape.n * shape.whole_k * shape.batches > kSmallWork) return false;
   Ways ways(device, element, shape);
-  return ways.small() < ways.by_tensor_cores() + kRingBegins;
+  return ways.small() < ways.by_tensor_cores() + (device.interprets ? 0 : kRingBegins);
 }
 
 }  // namespace trek::plan
