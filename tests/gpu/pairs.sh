@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pairs.sh: tiles of fast products that two blocks share leave the bits of ref on the JIT, in parts of every width, in
-# turns and in a loop (pairs.py).
+# pairs.sh: tiles of fast products that only compiled programs have leave the bits of ref on the JIT: those that two blocks
+# share, of widths of their own, and transposed ones (pairs.py).
 set -euo pipefail
 run=${TREK_BIN:?}/trek-run
 folder=$(mktemp -d)
@@ -14,7 +14,7 @@ export TREK_TUNED=$folder/tiles.json
 "$run" "$folder/pairs.trek" --engine jit --numerics fast --digest --quiet >"$folder/jit"
 diff "$folder/ref" "$folder/jit" || { echo "the JIT differs from ref"; exit 1; }
 # They were the tiles of the file.
-"$run" "$folder/pairs.trek" --engine jit --numerics fast --profile --quiet 2>&1 | grep -E 'tiles: tuned, ([0-9]+) of \1 products' || { echo "not all products have tiles that are shared"; exit 1; }
+"$run" "$folder/pairs.trek" --engine jit --numerics fast --profile --quiet 2>&1 | grep -E 'tiles: tuned, ([0-9]+) of \1 products' || { echo "not all products have the tiles of the file"; exit 1; }
 # A trap of one block of a pair, when the other has begun the product behind it.
 for trap in even=0 even=2 odd=0 odd=1 even=-1; do
   for engine in ref jit; do
