@@ -157,6 +157,18 @@ TEST_CASE("lanes that part meet again") {
   for (uint32_t i = 0; i < 32; ++i) CHECK(bench.word(i) == (i % 2 == 0 ? 100 : 200));
 }
 
+TEST_CASE("eight lines of eight elements are turned around") {
+  // Lane l has elements 2 l and 2 l + 1 of the 64, line by line.
+  Bench bench(
+      "shl.b32 %r2, %r1, 1; add.s32 %r3, %r2, 1; shl.b32 %r3, %r3, 16; or.b32 %r2, %r2, %r3;"
+      "movmatrix.sync.aligned.m8n8.trans.b16 %r4, %r2; st.global.u32 [%rd2], %r4;");
+  bench.run();
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    const uint32_t first = lane % 4 * 2 * 8 + lane / 4;
+    CHECK(bench.word(lane) == (first | (first + 8) << 16));
+  }
+}
+
 TEST_CASE("a lane that waits for another of its warp lets it go on") {
   // Lane 0 looks at a word until lane 1 has written it, and stands before it in the text.
   Bench bench(
