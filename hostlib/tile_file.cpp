@@ -116,11 +116,9 @@ class EntryReader {
     if (value != nullptr && !value->is_boolean()) refuse(name, "is neither true nor false");
     return value != nullptr && value->is_boolean() && value->get<bool>();
   }
-  bool flag_if_given(const char* name) {
-    return entry_.is_object() && entry_.contains(name) && flag(name);
-  }
+  bool flag_if_given(const char* name) { return has(name) && flag(name); }
   plan::Pairing pairing_if_given(const char* name) {
-    if (!entry_.is_object() || !entry_.contains(name)) return plan::Pairing::none;
+    if (!has(name)) return plan::Pairing::none;
     const std::string spelt = text(name);
     for (const plan::Pairing pairing : {plan::Pairing::depth, plan::Pairing::columns})
       if (spelt == plan::name(pairing)) return pairing;
@@ -147,6 +145,7 @@ class EntryReader {
   }
 
  private:
+  bool has(const char* name) const { return entry_.is_object() && entry_.contains(name); }
   const Json* find(const char* name) {
     if (!entry_.is_object()) return nullptr;
     const auto found = entry_.find(name);

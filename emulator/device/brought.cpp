@@ -1,7 +1,6 @@
 #include "emulator/device/brought.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "emulator/device/describe.h"
 #include "emulator/device/index.h"
@@ -74,8 +73,7 @@ void set_copies(const Matrix& of, Way way, Brought& to) {
   to.a_by_line = of.a_k == 1;
   to.b_by_line = of.b_k == 1;
   to.left_lines = to.a_by_line ? lines_brought(of.m, to.rows) : at_once;
-  // Of more lines than a box has there are two copies.
-  to.brings_halves = to.b_by_line && to.columns > kTensorMapLines;
+  to.brings_halves = brings_halves(of);
   to.right_lines =
       to.b_by_line ? lines_brought(of.n, to.brings_halves ? to.columns / 2 : to.columns) : at_once;
   if (way == Way::tensor_cores) to.slots = Ring90::slots(lines_of(to));
@@ -106,20 +104,45 @@ void share_columns(const Matrix& of, const Tile& tile, Brought& to) {
   to.half = static_cast<uint32_t>(tile.first_row / of.tile_rows % 2);
   const int64_t other = tile.first_row + (to.half != 0 ? -of.tile_rows : of.tile_rows);
   to.shares_columns = other < of.m && parts_from(other) == parts_from(tile.first_row);
-  if (to.b_by_line && !to.brings_halves) to.right_lines /= 2;
-  to.brings_halves = true;
   if (to.shares_columns) to.readers *= 2;
+}
+
+// Where a tile lies in the product that is multiplied.
+Tile tile_multiplied(const Matrix& of, int64_t number) {
+  const Tile tile = tile_of(of, number);
+  if (of.transposed == 0) return tile;
+  return {tile.batch, tile.first_column, tile.first_row, tile.end_column, tile.end_row};
 }
 
 }  // namespace
 
+Matrix multiplied(const Matrix& of) {
+  if (of.transposed == 0) return of;
+  Matrix to = of;
+  to.m = of.n;
+  to.n = of.m;
+  to.tile_rows = of.tile_columns;
+  to.tile_columns = of.tile_rows;
+  to.a_row = of.b_column;
+  to.a_k = of.b_k;
+  to.a_matrix = of.b_matrix;
+  to.a_batch = of.b_batch;
+  to.b_column = of.a_row;
+  to.b_k = of.a_k;
+  to.b_matrix = of.a_matrix;
+  to.b_batch = of.a_batch;
+  return to;
+}
+
+bool brings_halves(const Matrix& of) {
+  return static_cast<Product>(of.product) == Product::tensor &&
+         (static_cast<Pairing>(of.pairing) == Pairing::columns ||
+          (of.b_k == 1 && of.part_columns > kTensorMapLines));
+}
+
 Brought brought_of(const Node& node, int64_t number) {
-  Tile tile = tile_of(node.matrix, number);
-  if (node.matrix.transposed != 0) {
-    std::swap(tile.first_row, tile.first_column);
-    std::swap(tile.end_row, tile.end_column);
-  }
   const Matrix of = multiplied(node.matrix);
+  const Tile tile = tile_multiplied(node.matrix, number);
   const Way way = way_of(of);
   Brought to{};
   to.maps = static_cast<uint64_t>(node.scratch);

@@ -92,6 +92,13 @@ struct RingState {
   uint32_t is_unheard;
 };
 
+// The product that tensor cores multiply in parts of kPartRows rows: of a transposed one its operands have changed sides,
+// and its result is the transpose of the node's. Its tiles are numbered as the node's are. Host only.
+Matrix multiplied(const Matrix& of);
+// Whether the right operand of that comes in halves of a part's columns: in a pair that brings columns together, or where k
+// are neighbours and a part has more lines than a box. Host only.
+bool brings_halves(const Matrix& of);
+
 // The tile `number` of a node whose operands have tensor maps. Host only.
 Brought brought_of(const Node& node, int64_t number);
 

@@ -2,10 +2,10 @@
 
 #include <cstdlib>
 
+#include "emulator/device/brought.h"
 #include "emulator/device/matrix_cut.h"
 #include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
-#include "emulator/device/matrix_tile.h"
 #include "emulator/plan/group_products.h"
 #include "emulator/plan/product.h"
 
@@ -156,9 +156,7 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
                                             : of.part_columns;
     // Lines of a copy where they are neighbours.
     const uint32_t at_once = by_turns ? matrix_f32::kTurnsLines : part;
-    // Of lines that two blocks bring each has half; and of more than a box has, each copy.
-    const bool halves = !left && (static_cast<Pairing>(of.pairing) == Pairing::columns ||
-                                  (by_line && part > kTensorMapLines));
+    const bool halves = !left && tensor::brings_halves(of);
     const int64_t bytes = isa::byte_size(type.dtype);
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
     if (ordered && of.k % 8 != 0) return {};

@@ -148,7 +148,7 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
 // left one may lie by k, but not of f32 (plan/product_tensor.cpp), which has the widths that all devices have.
 template <uint32_t kColumns>
 TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
-  constexpr bool kOfF32 = kColumns % 64 == 0 && kColumns <= 256;
+  constexpr bool kOfF32 = kColumns == 32 || (kColumns % 64 == 0 && kColumns <= 256);
   const Node& node = task.node();
   const Matrix& of = node.matrix;
   const bool turned = is_transposed(task);
@@ -171,7 +171,7 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
     of_16_bits.template operator()<Factors::bf16>();
   } else if (type == DType::f16) {
     of_16_bits.template operator()<Factors::f16>();
-  } else if constexpr (kOfF32 || kColumns == 32) {
+  } else if constexpr (kOfF32) {
     if (kColumns == 32 || (a_by_line && b_by_line))
       multiply_part_90a<kColumns, Factors::tf32, Lies::by_line, Lies::by_line>(task, step, sum);
     else if constexpr (kColumns != 32)

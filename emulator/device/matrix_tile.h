@@ -26,24 +26,4 @@ TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
   return tile;
 }
 
-// The product that tensor cores multiply in parts of kPartRows rows: of a transposed one its operands have changed sides,
-// and its result is the transpose of the node's. Its tiles are numbered as the node's are.
-TREK_TILE Matrix multiplied(const Matrix& of) {
-  if (of.transposed == 0) return of;
-  Matrix to = of;
-  to.m = of.n;
-  to.n = of.m;
-  to.tile_rows = of.tile_columns;
-  to.tile_columns = of.tile_rows;
-  to.a_row = of.b_column;
-  to.a_k = of.b_k;
-  to.a_matrix = of.b_matrix;
-  to.a_batch = of.b_batch;
-  to.b_column = of.a_row;
-  to.b_k = of.a_k;
-  to.b_matrix = of.a_matrix;
-  to.b_batch = of.a_batch;
-  return to;
-}
-
 }  // namespace trek::device::tensor

@@ -1,6 +1,7 @@
 // What products by tensor cores may be cut into, and what their tasks take.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "emulator/plan/product_tasks.h"
@@ -25,11 +26,21 @@ struct Width {
   int64_t columns;
   double by_line;
   double by_k;
-  double of_f32;  // by line
 };
+constexpr std::array<Width, 9> kMadeWidths = {{{320, 1680, 1640},
+                                               {256, 1050, 1080},
+                                               {192, 910, 900},
+                                               {128, 780, 990},
+                                               {96, 530, 650},
+                                               {80, 480, 780},
+                                               {64, 285, 900},
+                                               {48, 420, 770},
+                                               {32, 325, 700}}};
+constexpr std::array<Width, 5> kInterpretedWidths = {
+    {{256, 1060, 1110}, {192, 850, 1000}, {128, 600, 920}, {64, 400, 700}, {32, 400, 700}}};
 // And all else that code which is made for one product of 16 bits takes otherwise than a kernel that interprets, or f32.
 struct Costs {
-  std::array<Width, 9> widths;
+  std::span<const Width> widths;
   double task;     // what begins and ends a task
   double results;  // of a column of a part
   double narrow;   // more of it where parts stand above each other, whose lines are short
@@ -53,15 +64,7 @@ struct Costs {
 };
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {
-    .widths = {{{320, 1680, 1640, 1310},
-                {256, 1050, 1080, 1060},
-                {192, 910, 900, 850},
-                {128, 780, 990, 600},
-                {96, 530, 650, 500},
-                {80, 480, 780, 450},
-                {64, 285, 900, 400},
-                {48, 420, 770, 400},
-                {32, 325, 700, 400}}},
+    .widths = kMadeWidths,
     .task = 2000,
     .results = 8.2,
     .narrow = 0.06,
@@ -78,15 +81,7 @@ constexpr Costs kMade = {
     .exchange = 1850,
 };
 constexpr Costs kInterpreted = {
-    .widths = {{{320, 1310, 1360, 1310},
-                {256, 1060, 1110, 1060},
-                {192, 850, 1000, 850},
-                {128, 600, 920, 600},
-                {96, 500, 810, 500},
-                {80, 450, 755, 450},
-                {64, 400, 700, 400},
-                {48, 400, 700, 400},
-                {32, 400, 700, 400}}},
+    .widths = kInterpretedWidths,
     .task = 3500,
     .results = 6,
     .narrow = 0,
@@ -113,7 +108,7 @@ const Costs& costs_of(const Device& device, const ProductWork& work) {
 constexpr int64_t kLeastTogether = 128;  // columns of a part that a pair brings together
 // Of a width between two of these, what lies between.
 Width width_of(const Costs& costs, int64_t columns) {
-  const auto* const below = std::ranges::find_if(
+  const auto below = std::ranges::find_if(
       costs.widths, [&](const Width& each) { return each.columns <= columns; });
   if (below->columns == columns) return *below;
   const Width& above = *(below - 1);
@@ -122,7 +117,7 @@ Width width_of(const Costs& costs, int64_t columns) {
   const auto between = [&](double Width::* of) {
     return (*below).*of + share * (above.*of - (*below).*of);
   };
-  return {columns, between(&Width::by_line), between(&Width::by_k), between(&Width::of_f32)};
+  return {columns, between(&Width::by_line), between(&Width::by_k)};
 }
 constexpr double kTurnLine = 2;  // cycles, of f32
 // What it takes to copy a step: 30 cycles, and for each line of an operand as long as its processor receives it, or as long
@@ -284,8 +279,8 @@ double task_tensor(const Device& device, const ProductWork& work, const MatrixTi
   const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
   const bool is_f32 = work.element == isa::DType::f32;
-  const double product = is_f32 ? width.of_f32 + turned * kTurnLine
-                                : width.by_line + by_k * (width.by_k - width.by_line);
+  const double product =
+      width.by_line + (is_f32 ? turned * kTurnLine : by_k * (width.by_k - width.by_line));
   // Lines of memory, which may have been padded.
   const auto halves = [&](int64_t line) {
     return halves_of(costs, parts_of(line * isa::byte_size(work.element), 16) * 16);

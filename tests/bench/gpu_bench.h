@@ -26,8 +26,8 @@ struct GpuOptions {
   std::vector<std::string> forms = {"graph", "eager", "compile"};
   int form_seconds = 120;  // until one of them is ready, at most
   std::string list;        // of lists of products only those that have it in their names
-  std::vector<std::string>
-      shapes;  // of their products only those that have one of these in their names; none: all
+  // Of their products only those that have one of these in their names; none: all.
+  std::vector<std::string> shapes;
   bool quick = false;  // small: that it works, no figures
   bool check = false;  // only whether results are right, on any engine
   measure::Rounds rounds;

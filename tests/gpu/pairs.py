@@ -64,10 +64,9 @@ tiles = []
 
 def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1, batches=1, transposed=False):
     height, width = 128 * parts, part // 2 if pairs == "depth" else part
-    if transposed:
-        height, width = width, height
     form = {} if pairs == "alone" else {"pairs": pairs}
     if transposed:
+        height, width = width, height
         form["transposed"] = True
     tiles.append({
         "device": device, "code": code, "processors": int(processors), "numerics": "fast", "operands": element,

@@ -16,7 +16,6 @@
 #include "emulator/device/describe.h"
 #include "emulator/device/matrix_turns.h"
 #include "emulator/device/ring.h"
-#include "emulator/plan/measured.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::device::test {
@@ -40,8 +39,8 @@ std::string operand(const Product& of, int rows, int columns) {
                        : fmt::format("{}[{},{},{}]", of.element, of.batch, rows, columns);
 }
 
-// Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps. `wanted`: of tiles
-// that are so, else of those that the cost model chooses.
+// Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps. `is_wanted`: of
+// tiles that are so, else of those that the cost model chooses.
 using IsWanted = std::function<bool(const plan::MatrixTiles&)>;
 std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none,
                                  const IsWanted& is_wanted = nullptr) {
@@ -55,27 +54,21 @@ std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan
                   operand(of, of.m, of.n), of.ta ? ", ta" : "", of.tb ? ", tb" : ""));
   plan::LinkOptions options;
   options.fast = std::string_view(of.element) != "f32";
-  plan::MeasuredTiles measured;
-  if (is_wanted) {
-    const auto chosen = plan::link(module, device, options);
-    REQUIRE(chosen);
-    const std::vector<plan::MatrixTiles> all =
-        plan::candidates(device, plan::work_of(*chosen, chosen->products.at(0)));
-    const auto found = std::ranges::find_if(all, is_wanted);
-    REQUIRE(found != all.end());
-    measured.set_instruction(0, *found);
-    options.tiles = &measured;
-  }
-  const auto plan = plan::link(module, device, options);
-  REQUIRE(plan);
-  const uint32_t number = plan::test::node_of(*plan, isa::Opcode::Matmul);
-  Described described = describe(*plan, number);
+  const auto linked = [&] {
+    if (is_wanted) return plan::test::linked_with_tiles(module, device, options, is_wanted);
+    auto plan = plan::link(module, device, options);
+    REQUIRE(plan);
+    return plan.take();
+  };
+  const plan::Plan plan = linked();
+  const uint32_t number = plan::test::node_of(plan, isa::Opcode::Matmul);
+  Described described = describe(plan, number);
   described.set_scratch(1 << 20);
   std::vector<Brought> all;
   if (!is_copied(described.node())) return all;
   if (static_cast<Pairing>(described.node().matrix.pairing) != static_cast<Pairing>(pairing))
     return all;
-  for (const plan::Task& task : plan->tasks)
+  for (const plan::Task& task : plan.tasks)
     if (task.node == number) all.push_back(brought_of(described.node(), task.first));
   return all;
 }

@@ -4,12 +4,11 @@
 #include <set>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/plan/measured.h"
+#include "emulator/plan/product.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::plan::test {
@@ -34,17 +33,12 @@ Plan plan_of_product(int rows, int columns, int depth, std::optional<Wanted> wan
   device.processors = kProcessors;
   device.shared_bytes = int64_t{192} * 1024;
   device.has_pairs = has_pairs;
-  const Plan plan = linked_fast(module, device);
-  if (!wanted) return plan;
-  const std::vector<MatrixTiles> all = candidates(plan.device, work_of(plan, plan.products.at(0)));
-  const auto found = std::ranges::find_if(all, [&](const MatrixTiles& tiles) {
+  if (!wanted) return linked_fast(module, device);
+  device.copies_tensors = true;
+  return linked_with_tiles(module, device, {.fast = true}, [&](const MatrixTiles& tiles) {
     return tiles.part_columns == wanted->part_columns && tiles.pairing == wanted->pairing &&
            tiles.transposed == wanted->transposed && tiles.split == 1;
   });
-  REQUIRE(found != all.end());
-  MeasuredTiles measured;
-  measured.set_instruction(0, *found);
-  return linked_fast(module, device, &measured);
 }
 Plan plan_with_tiles(int rows, int columns, int depth, const Wanted& wanted) {
   return plan_of_product(rows, columns, depth, wanted, wanted.pairing != Pairing::none);

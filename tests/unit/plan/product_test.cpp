@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,19 @@
 #include "tests/unit/plan/run.h"
 
 namespace trek::plan::test {
+namespace {
+
+// Of bf16 by tensor cores, of operands that are copied, on all of a device.
+ProductWork copied_work(const Device& device) {
+  ProductWork work;
+  work.product = Product::tensor;
+  work.element = isa::DType::bf16;
+  work.share = device.processors;
+  work.copied = true;
+  return work;
+}
+
+}  // namespace
 
 TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin ones and f64") {
   Device device = *find_device("h200");
@@ -121,11 +135,7 @@ TEST_CASE("the rest of a divided product begins with a tile, and both together t
 
 TEST_CASE("two processors share tiles where there are pairs of both, and k for both") {
   Device device = *find_device("h200");
-  ProductWork work;
-  work.product = Product::tensor;
-  work.element = isa::DType::bf16;
-  work.share = device.processors;
-  work.copied = true;
+  ProductWork work = copied_work(device);
   const auto shape = [&](int64_t m, int64_t n, int64_t k) {
     work.shape.m = m;
     work.shape.n = n;
@@ -154,6 +164,14 @@ TEST_CASE("two processors share tiles where there are pairs of both, and k for b
   // Where all processors have tiles anyway, none is shared.
   CHECK_FALSE(paired(4096, 4096, 4096).empty());
   CHECK(choose(device, work).pairing != Pairing::depth);
+  // Where few have any, some are.
+  for (const auto& [m, n, k] : {std::tuple{128, 744, 4096}, {128, 4096, 4096}, {280, 1920, 2544}}) {
+    shape(m, n, k);
+    CHECK(choose(device, work).pairing == Pairing::depth);
+  }
+  // Lines across two of the cache's.
+  shape(4128, 744, 6280);
+  CHECK(choose(device, work).pairing == Pairing::columns);
   // Both halves read what both multiply, side by side or, of a transposed part, above each other.
   for (const bool transposed : {false, true}) {
     shape(transposed ? 744 : 128, transposed ? 128 : 744, 4096);
@@ -178,11 +196,7 @@ TEST_CASE(
     "where code is made for a product its parts have the widths that divide it, and may be "
     "transposed") {
   Device device = *find_device("h200");
-  ProductWork work;
-  work.product = Product::tensor;
-  work.element = isa::DType::bf16;
-  work.share = device.processors;
-  work.copied = true;
+  ProductWork work = copied_work(device);
   work.shape.m = 8728;
   work.shape.n = 632;
   work.shape.k = work.shape.whole_k = 4464;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "assembler/assemble.h"
+#include "emulator/plan/measured.h"
 #include "emulator/ref/ref_engine.h"
 #include "isa/convert.h"
 
@@ -38,12 +39,26 @@ Plan linked(const isa::Module& module, const Device& device, bool fuse) {
   return plan.take();
 }
 
-Plan linked_fast(const isa::Module& module, Device device, const MeasuredTiles* tiles) {
+Plan linked_fast(const isa::Module& module, Device device) {
   device.copies_tensors = true;
   LinkOptions fast;
   fast.fast = true;
-  fast.tiles = tiles;
   isa::Result<Plan> plan = link(module, device, fast);
+  REQUIRE(plan);
+  return plan.take();
+}
+
+Plan linked_with_tiles(const isa::Module& module, const Device& device, LinkOptions options,
+                       const std::function<bool(const MatrixTiles&)>& is_wanted) {
+  const isa::Result<Plan> chosen = link(module, device, options);
+  REQUIRE(chosen);
+  const std::vector<MatrixTiles> all = candidates(device, work_of(*chosen, chosen->products.at(0)));
+  const auto found = std::ranges::find_if(all, is_wanted);
+  REQUIRE(found != all.end());
+  MeasuredTiles measured;
+  measured.set_instruction(0, *found);
+  options.tiles = &measured;
+  isa::Result<Plan> plan = link(module, device, options);
   REQUIRE(plan);
   return plan.take();
 }

@@ -21,7 +21,10 @@ Device small_device(int processors);
 isa::Module assembled(const std::string& text);
 Plan linked(const isa::Module& module, const Device& device, bool fuse = true);
 // Under fast numerics, for the device as one with a copy engine.
-Plan linked_fast(const isa::Module& module, Device device, const MeasuredTiles* tiles = nullptr);
+Plan linked_fast(const isa::Module& module, Device device);
+// Where the first instruction of `main` is a product: with the first of its candidates that is so.
+Plan linked_with_tiles(const isa::Module& module, const Device& device, LinkOptions options,
+                       const std::function<bool(const MatrixTiles&)>& is_wanted);
 // The errors of check_plan as one text, "" for none.
 std::string errors_of(const Plan& plan);
 // The one node of an instruction, or that ends in it; fails the test where there is not exactly one.
