@@ -24,6 +24,8 @@ void add_clusters(Handlers& handlers);
 // Behind the name of a load, a store or a conversion: the register of what is loaded, stored or converted is of 64
 // bits, whatever the type.
 inline constexpr const char* kInLongs = " longs";
+// Behind the name of a warpgroup's product: the left operand is in registers.
+inline constexpr const char* kOfRegisters = " registers";
 
 // Special registers, by their names: instructions that read them.
 void add_special_registers(Handlers& handlers);

@@ -65,6 +65,18 @@ void turn_matrix(Warp& warp, const Instruction& i, uint32_t lanes) {
   }
 }
 
+// The left operand of 16 rows in four registers: of its two halves of k a lane has one or two neighbours of row lane / 4,
+// and of the row eight below.
+template <Factors kFactors, uint32_t kK>
+void left_of_registers(Warp& warp, const Operand* registers, float (&a)[16][kK]) {
+  constexpr uint32_t kPer = 4 / kFactorBytes<kFactors>;  // elements of a register
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    for (uint32_t part = 0; part < 4; ++part)
+      for (uint32_t e = 0; e < kPer; ++e)
+        a[lane / 4 + part % 2 * 8][lane % 4 * kPer + part / 2 * (kK / 2) + e] =
+            factor<kFactors>(warp.words(registers[part])[lane], e);
+}
+
 // mma.sync of 16 rows, 8 columns and 32 bytes of k: operands d 0..3, a 4..7, b 8..9, c 10..13.
 template <Factors kFactors>
 void multiply(Warp& warp, const Instruction& i, uint32_t lanes) {
@@ -73,13 +85,11 @@ void multiply(Warp& warp, const Instruction& i, uint32_t lanes) {
   constexpr uint32_t kK = kDepth<kFactors>;
   float a[16][kK];
   float b[8][kK];
+  left_of_registers<kFactors>(warp, i.operands + 4, a);
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     const uint32_t line = lane / 4;
     const uint32_t k = lane % 4 * kPer;
     for (uint32_t e = 0; e < kPer; ++e) {
-      for (uint32_t part = 0; part < 4; ++part)
-        a[line + part % 2 * 8][k + part / 2 * (kK / 2) + e] =
-            factor<kFactors>(warp.words(i.operands[4 + part])[lane], e);
       for (uint32_t part = 0; part < 2; ++part)
         b[line][k + part * (kK / 2) + e] =
             factor<kFactors>(warp.words(i.operands[8 + part])[lane], e);
@@ -153,31 +163,36 @@ class GroupOperand {
   bool is_by_line_;
 };
 
-// wgmma.mma_async: each warp makes its 16 of 64 rows. Operands: the sums, the two descriptors, whether they are added
-// to, signs, and for 16 bits whether each operand lies by k.
-template <Factors kFactors>
+// wgmma.mma_async: each warp makes its 16 of 64 rows. Operands: the sums, the left operand's descriptor or its four
+// registers, the right one's, whether they are added to, signs, and for 16 bits whether each operand lies by k.
+template <Factors kFactors, bool kOfRegisters = false>
 void multiply_group(Warp& warp, const Instruction& i, uint32_t lanes) {
   if (!warp.gather(kAllLanes, lanes)) return;
   const uint32_t count = i.count;  // of sums
   const uint32_t columns = count * 2;
-  const Operand* rest = i.operands + count;
+  const Operand* left = i.operands + count;
+  const Operand* rest = left + (kOfRegisters ? 4 : 1);
   const auto is_transposed = [&](uint32_t which) {
-    return kFactors != Factors::tf32 && warp.words(rest[5 + which])[0] != 0;
+    return kFactors != Factors::tf32 && warp.words(rest[4 + which])[0] != 0;
   };
   constexpr uint32_t kK = kDepth<kFactors>;
   float a[16][kK];
   float b[kK][256];
   const uint32_t first = warp.number() % 4 * 16;
-  GroupOperand(warp, warp.longs(rest[0])[0], !is_transposed(0))
-      .each<kFactors>(first, 16, [&](uint32_t row, uint32_t k, float v) { a[row - first][k] = v; });
-  GroupOperand(warp, warp.longs(rest[1])[0], !is_transposed(1))
+  if constexpr (kOfRegisters)
+    left_of_registers<kFactors>(warp, left, a);
+  else
+    GroupOperand(warp, warp.longs(left[0])[0], !is_transposed(0))
+        .each<kFactors>(first, 16,
+                        [&](uint32_t row, uint32_t k, float v) { a[row - first][k] = v; });
+  GroupOperand(warp, warp.longs(rest[0])[0], !is_transposed(1))
       .each<kFactors>(0, columns, [&](uint32_t column, uint32_t k, float v) { b[k][column] = v; });
   // A lane has two neighbouring columns of every eight, in its row and the one eight below.
   const auto place = [](uint32_t e, uint32_t lane) {
     return std::pair(lane / 4 + e / 2 % 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2);
   };
   float sums[16][256] = {};
-  if ((warp.predicate(rest[2]) & 1) != 0)
+  if ((warp.predicate(rest[1]) & 1) != 0)
     for (uint32_t e = 0; e < count; ++e)
       for (uint32_t lane = 0; lane < kLanes; ++lane) {
         const auto [row, column] = place(e, lane);
@@ -300,6 +315,7 @@ void add_matrices(Handlers& h) {
     h[name + "k16.f32.f16.f16"] = multiply_group<Factors::f16>;
     h[name + "k16.f32.bf16.bf16"] = multiply_group<Factors::bf16>;
     h[name + "k8.f32.tf32.tf32"] = multiply_group<Factors::tf32>;
+    h[name + "k8.f32.tf32.tf32" + kOfRegisters] = multiply_group<Factors::tf32, true>;
   }
   h["wgmma.fence.sync.aligned"] = meet_group;
   h["wgmma.commit_group.sync.aligned"] = nothing;

@@ -274,6 +274,7 @@ class Builder {
       first[1] = kNoOperand;
       ++next;
     }
+    if (name.starts_with("wgmma.mma_async.") && s.groups.at(1) == 4) name += kOfRegisters;
     if (moves_low_bits(name)) {
       const size_t value = name.starts_with("ld.") ? 0 : 1;
       if (is_wide(s.operands[value]) && (!name.starts_with("cvt.") || bits_of_last(name) < 64))
