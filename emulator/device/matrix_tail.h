@@ -53,33 +53,88 @@ TREK_TILE std::byte* place_in(const Task& task, const Operand& operand, const Sp
   return task.memory(operand) + ((spot.batch * of.m + spot.row) * of.n + column) * bytes;
 }
 
-// v = apply(v, second) for a strip, where `second` are two elements for every two of v.
-template <bool kF32, uint32_t kCount, class Apply>
-TREK_TILE void apply_to_pairs(const std::byte* upper, int64_t to_lower, bool is_bf16,
-                              const Spot& spot, uint32_t column, float (&v)[kCount], Apply apply) {
-#pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 2) {
-    const bool is_lower = i % 4 != 0;
-    if (spot.row + (is_lower ? 8 : 0) >= spot.end_row || column + i / 4 * 8 >= spot.end_column)
-      continue;
-    const std::byte* at = is_lower ? upper + to_lower : upper;
-    float first;
-    float second;
-    if constexpr (kF32) {
-      asm volatile("ld.global.v2.f32 {%0, %1}, [%2];"
-                   : "=f"(first), "=f"(second)
-                   : "l"(at + i / 4 * 32)
-                   : "memory");
-    } else {
-      const auto both = read<uint32_t>(at + i / 4 * 16, 0);
-      first = unpacked(is_bf16, both & 0xFFFF);
-      second = unpacked(is_bf16, both >> 16);
-    }
-    v[i] = apply(v[i], first);
-    v[i + 1] = apply(v[i + 1], second);
+// How the outputs of a lane's strip lie, two neighbouring columns after the other: of pair p so many rows below the first,
+// and so many times eight columns further on; and which pair is the first of the same columns.
+struct Upright {
+  TREK_ON_DEVICE static constexpr uint32_t down(uint32_t pair) { return pair % 2 * 8; }
+  TREK_ON_DEVICE static constexpr uint32_t across(uint32_t pair) { return pair / 2; }
+  TREK_ON_DEVICE static constexpr uint32_t first(uint32_t pair) { return pair - pair % 2; }
+};
+// Of a transposed part whose left operand comes to registers (below).
+struct Stacked {
+  TREK_ON_DEVICE static constexpr uint32_t down(uint32_t pair) { return pair / 2 * 8 + pair % 2; }
+  TREK_ON_DEVICE static constexpr uint32_t across(uint32_t) { return 0; }
+  TREK_ON_DEVICE static constexpr uint32_t first(uint32_t) { return 0; }
+};
+
+// Where code is made for one product, all operands of a strip are asked for before the first of them is used, and strips
+// are longer; a kernel that interprets has no registers for that.
+#ifdef TREK_SPECIALISED
+inline constexpr bool kAsksAhead = true;
+#else
+inline constexpr bool kAsksAhead = false;
+#endif
+
+// Two neighbours of a tensor.
+template <bool kF32>
+TREK_TILE void load_pair(float& first, float& second, const std::byte* from, uint32_t column,
+                         bool is_bf16) {
+  if constexpr (kF32) {
+    asm volatile("ld.global.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(first), "=f"(second)
+                 : "l"(from + column * 4)
+                 : "memory");
+  } else {
+    const auto both = read<uint32_t>(from + column * 2, 0);
+    first = unpacked(is_bf16, both & 0xFFFF);
+    second = unpacked(is_bf16, both >> 16);
   }
 }
-template <uint32_t kCount, class Apply>
+// v = apply(v, second) for a strip, where `second` are two elements for every pair: from `upper` on, `to_lower` bytes from row
+// to the eighth below; 0 where all rows have the same.
+template <class Layout, bool kF32, uint32_t kCount, class Apply>
+TREK_TILE void apply_to_pairs(const std::byte* upper, int64_t to_lower, bool is_bf16,
+                              const Spot& spot, uint32_t column, float (&v)[kCount], Apply apply) {
+  const auto is_outside = [&](uint32_t pair) TREK_TILE_LAMBDA {
+    return spot.row + Layout::down(pair) >= spot.end_row ||
+           column + Layout::across(pair) * 8 >= spot.end_column;
+  };
+  const auto load = [&](uint32_t pair, float& first, float& second) TREK_TILE_LAMBDA {
+    constexpr uint32_t kLower = 8;
+    const uint32_t down = Layout::down(pair);
+    const std::byte* at = down == 0        ? upper
+                          : down == kLower ? upper + to_lower
+                                           : upper + down * (to_lower / kLower);
+    load_pair<kF32>(first, second, at, Layout::across(pair) * 8, is_bf16);
+  };
+  if constexpr (kAsksAhead) {
+    float second[kCount] = {};
+#pragma unroll
+    for (uint32_t pair = 0; pair < kCount / 2; ++pair) {
+      const uint32_t first = Layout::first(pair);
+      if (to_lower == 0 && first != pair) {
+        second[2 * pair] = second[2 * first];
+        second[2 * pair + 1] = second[2 * first + 1];
+      } else if (!is_outside(pair)) {
+        load(pair, second[2 * pair], second[2 * pair + 1]);
+      }
+    }
+    // What is not there is worked out in vain.
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) v[i] = apply(v[i], second[i]);
+  } else {
+#pragma unroll
+    for (uint32_t pair = 0; pair < kCount / 2; ++pair) {
+      if (is_outside(pair)) continue;
+      float first;
+      float second;
+      load(pair, first, second);
+      v[2 * pair] = apply(v[2 * pair], first);
+      v[2 * pair + 1] = apply(v[2 * pair + 1], second);
+    }
+  }
+}
+template <class Layout, uint32_t kCount, class Apply>
 TREK_TILE void apply_step(const Task& task, const TailStep& step, const Spot& spot, uint32_t column,
                           float (&v)[kCount], Apply apply) {
   if (step.second == TailStep::none || step.second == TailStep::scalar) {
@@ -96,20 +151,19 @@ TREK_TILE void apply_step(const Task& task, const TailStep& step, const Spot& sp
       all ? place_in(task, from, spot, column) : task.memory(from) + column * bytes;
   const int64_t to_lower = all ? 8 * task.node().matrix.n * bytes : 0;
   if (type == DType::f32)
-    apply_to_pairs<true>(upper, to_lower, false, spot, column, v, apply);
+    apply_to_pairs<Layout, true>(upper, to_lower, false, spot, column, v, apply);
   else
-    apply_to_pairs<false>(upper, to_lower, type == DType::bf16, spot, column, v, apply);
+    apply_to_pairs<Layout, false>(upper, to_lower, type == DType::bf16, spot, column, v, apply);
 }
 
 // The tail's steps on a strip. `column` is the lane's first.
-template <uint32_t kCount>
+template <class Layout, uint32_t kCount>
 TREK_TILE void apply_tail(const Task& task, const Spot& spot, uint32_t column, float (&v)[kCount]) {
   const Matrix& of = task.node().matrix;
-  TREK_ROLLED
-  for (uint32_t s = 0; s < of.tail_steps; ++s) {
-    const TailStep& step = of.tail[s];
-    const auto each = [&](auto apply)
-                          TREK_TILE_LAMBDA { apply_step(task, step, spot, column, v, apply); };
+  const auto take = [&](const TailStep& step) TREK_TILE_LAMBDA {
+    const auto each = [&](auto apply) TREK_TILE_LAMBDA {
+      apply_step<Layout>(task, step, spot, column, v, apply);
+    };
     switch (static_cast<Opcode>(step.opcode)) {
       case Opcode::Add:
         each([](float a, float b) TREK_TILE_LAMBDA { return semantics::add(a, b); });
@@ -126,7 +180,7 @@ TREK_TILE void apply_tail(const Task& task, const Spot& spot, uint32_t column, f
       default:  // a conversion
         break;
     }
-    if (static_cast<DType>(step.to) == DType::f32) continue;
+    if (static_cast<DType>(step.to) == DType::f32) return;
     const bool is_bf16 = static_cast<DType>(step.to) == DType::bf16;
 #pragma unroll
     for (uint32_t i = 0; i < kCount; i += 2) {
@@ -134,6 +188,12 @@ TREK_TILE void apply_tail(const Task& task, const Spot& spot, uint32_t column, f
       v[i] = unpacked(is_bf16, both & 0xFFFF);
       v[i + 1] = unpacked(is_bf16, both >> 16);
     }
+  };
+  if constexpr (kAsksAhead) {  // each step is code of its own
+    each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA { take(of.tail[s]); });
+  } else {
+    TREK_ROLLED
+    for (uint32_t s = 0; s < of.tail_steps; ++s) take(of.tail[s]);
   }
 }
 
@@ -280,13 +340,17 @@ TREK_TILE void store_unaligned(const Task& task, const Spot& spot, uint32_t lane
     store_apart(task, spot, lane, type, v);
 }
 
+// Whether a lane's strip may have 32 outputs beside the others.
+template <uint32_t kCount>
+inline constexpr bool kLongStrip = kAsksAhead && kCount % 32 == 0 && kCount <= 96;
+
 // Gives the accumulators of a warp to the result, from spot.row and spot.column on, which are the warp's.
 // Where there are steps, or lines of the result are not aligned, 32 columns go through them at a time, and the
 // others are moved along: a register cannot be chosen at run time, and code for each would be large.
 template <uint32_t kCount>
 TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
   // Outputs of a lane: with their operands they fit beside the others.
-  constexpr uint32_t kStrip = kCount % 16 == 0 ? 16 : 8;
+  constexpr uint32_t kStrip = kLongStrip<kCount> ? 32 : kCount % 16 == 0 ? 16 : 8;
   const uint32_t lane = opaque(task.thread()) % 32;
   const bool aligned = task.node().matrix.n % 8 == 0;
   spot.row += lane / 4;
@@ -296,7 +360,7 @@ TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
     float strip[kStrip];
 #pragma unroll
     for (uint32_t j = 0; j < kStrip; ++j) strip[j] = v[j];
-    apply_tail(task, spot, spot.column + 2 * (lane % 4), strip);
+    apply_tail<Upright>(task, spot, spot.column + 2 * (lane % 4), strip);
     if (aligned)
       store(task, spot, lane, strip);
     else
@@ -355,7 +419,7 @@ TREK_TILE void give_transposed(const Task& task, Spot spot, float (&v)[kCount]) 
 #pragma unroll
     for (uint32_t j = 0; j < kStrip; ++j) strip[j] = v[j];
     turn_strip(strip, outputs);
-    apply_tail(task, spot, spot.column + 2 * (lane % 4), outputs);
+    apply_tail<Upright>(task, spot, spot.column + 2 * (lane % 4), outputs);
     if (of.n % 8 == 0)
       store(task, spot, lane, outputs);
     else
@@ -366,22 +430,74 @@ TREK_TILE void give_transposed(const Task& task, Spot spot, float (&v)[kCount]) 
   }
 }
 
-// Puts outputs to shared memory at kValues, as [rows][columns] of f32, for tails that run() executes; of a transposed part as
-// [columns][rows]. `row` and `column` are the warp's within that.
+// Where the left operand comes to registers (matrix_tensor_90a.h) a lane has not two columns of two rows, but two rows side
+// by side, the first of which is this for a thread of the block: so it reads both at once, half a warp reads from all
+// banks, and eight lanes have eight rows that are neighbours.
+TREK_TILE uint32_t line_of_pair(uint32_t thread) {
+  const uint32_t warp = thread / 32;
+  const uint32_t of_lane = thread % 32 / 4;
+  return warp / 2 * 32 + warp % 2 * 8 + of_lane / 4 * 4 + of_lane / 2 % 2 * 16 + of_lane % 2 * 2;
+}
+// Gives the accumulators of a transposed part of such a product, from spot.row and spot.column of the result on, which are
+// the part's: pairs of neighbouring columns.
 template <uint32_t kCount>
+TREK_TILE void give_pairs(const Task& task, Spot spot, float (&v)[kCount]) {
+  constexpr uint32_t kStrip = kLongStrip<kCount> ? 32 : 16;
+  static_assert(kCount % kStrip == 0);
+  const Matrix& of = task.node().matrix;
+  const auto type = static_cast<DType>(task.node().result(0).dtype);
+  const auto line = of.n * static_cast<int64_t>(size_of(type));
+  const uint32_t lane = opaque(task.thread()) % 32;
+  spot.row += 2 * (lane % 4);
+  spot.column += line_of_pair(opaque(task.thread()));
+  if (spot.column >= spot.end_column) return;
+  TREK_ROLLED
+  for (uint32_t i = 0; i < kCount; i += kStrip) {
+    float strip[kStrip];
+#pragma unroll
+    for (uint32_t j = 0; j < kStrip; j += 4) {
+      strip[j] = v[j];
+      strip[j + 1] = v[j + 2];
+      strip[j + 2] = v[j + 1];
+      strip[j + 3] = v[j + 3];
+    }
+    apply_tail<Stacked>(task, spot, spot.column, strip);
+    std::byte* to = place_in(task, task.node().result(0), spot, spot.column);
+#pragma unroll
+    for (uint32_t pair = 0; pair < kStrip / 2; ++pair) {
+      const uint32_t down = Stacked::down(pair);
+      if (spot.row + down >= spot.end_row) continue;
+      if (type == DType::f32)
+        asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to + down * line),
+                     "f"(strip[2 * pair]), "f"(strip[2 * pair + 1])
+                     : "memory");
+      else
+        write<uint32_t>(to + down * line, 0,
+                        packed(type == DType::bf16, strip[2 * pair], strip[2 * pair + 1]));
+    }
+    spot.row += 2 * kStrip;
+#pragma unroll
+    for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];
+  }
+}
+
+// Puts outputs to shared memory at kValues, as [rows][columns] of f32, for tails that run() executes; of a transposed part as
+// [columns][rows]. `row` and `column` are the warp's within that; where it has pairs of rows, `row` is the part's.
+template <bool kPairs = false, uint32_t kCount>
 TREK_TILE void stage_outputs(const Task& task, uint32_t row, uint32_t column, uint32_t rows,
                              uint32_t columns, bool transposed, const float (&v)[kCount]) {
+  constexpr uint32_t kApart = kPairs ? 1 : 8;
   const uint32_t lane = opaque(task.thread()) % 32;
-  row += lane / 4;
+  row += kPairs ? line_of_pair(opaque(task.thread())) : lane / 4;
   column += 2 * (lane % 4);
   const uint32_t down = transposed ? 1 : columns;
   const uint32_t across = transposed ? rows : 1;
   float* upper = task.shared<float>(shared_at::kValues) + row * down + column * across;
-  float* lower = upper + 8 * down;
+  float* lower = upper + kApart * down;
 #pragma unroll
   for (uint32_t i = 0; i < kCount; ++i) {
     const uint32_t x = i / 4 * 8 + i % 2;
-    if (row + (i % 4 < 2 ? 0 : 8) < rows && column + x < columns)
+    if (row + (i % 4 < 2 ? 0 : kApart) < rows && column + x < columns)
       (i % 4 < 2 ? upper : lower)[x * across] = v[i];
   }
 }

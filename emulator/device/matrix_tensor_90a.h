@@ -8,7 +8,8 @@
 // way is turned around there, by the warpgroups themselves while the products of the step before run.
 //
 // Code that is made for one product has parts of any width, and transposed ones: a product of which the operands have
-// changed sides, and whose results are turned around in registers (matrix_tail.h).
+// changed sides, and whose results are turned around in registers (matrix_tail.h). There the left operand of tf32, whose
+// lines are neighbours, comes to registers: from these tensor cores take it however it lies.
 //
 // What multiplies is copied into the kernel, not called: ptxas makes products of a warpgroup wait for each
 // other (C7510) where it sees them in a function that is called.
@@ -26,7 +27,8 @@ namespace tensor {
 enum class Lies : uint8_t {
   by_line,
   by_k,
-  either,  // of f32: by line, or to be turned around
+  either,        // of f32: by line, or to be turned around
+  to_registers,  // of f32, on the left: by k
 };
 
 // Turns boxes of 32 lines by 32 k of f32 around in their place, from rows of lines to rows of k, `kBoxes` of them
@@ -82,6 +84,37 @@ TREK_TILE void give_back(const Task& task, uint32_t empty, bool is_here) {
 TREK_TILE bool is_transposed(const Task& task) {
   return kHasPairs && task.node().matrix.transposed != 0;
 }
+// Whether the left operand of transposed parts comes to registers: then a lane has lines of line_of_pair().
+TREK_TILE bool goes_by_registers(const Task& task) {
+  const Node& node = task.node();
+  return static_cast<DType>(node.operand(0).dtype) == DType::f32 && node.matrix.b_k != 1;
+}
+
+// A step's products of a left operand that lies in boxes of 32 lines by 32 k of f32: each warp brings its 16 lines to
+// registers, while the other warpgroup multiplies. Lanes of half a warp read from all banks.
+template <uint32_t kCount>
+TREK_TILE void multiply_step_of_registers(const Task& task, float (&sum)[kCount], uint32_t left,
+                                          uint32_t b) {
+  constexpr uint32_t kProducts = kRowBytes / kProductBytes;
+  const uint32_t line = line_of_pair(opaque(task.thread()));
+  const uint32_t k = opaque(task.thread()) % 4;
+  const uint32_t row = left + line / 32 * (32 * kRowBytes) + k * kRowBytes + line % 4 * 4;
+  const uint32_t upper = row + (line % 32 / 4 ^ k) * 16;
+  const uint32_t lower = row + (line % 32 / 4 ^ k ^ 4) * 16 + 4 * kRowBytes;
+  uint32_t a[kProducts][4];
+#pragma unroll
+  for (uint32_t j = 0; j < kProducts; ++j) {
+    load_words(a[j][0], a[j][1], upper + j * 8 * kRowBytes);
+    load_words(a[j][2], a[j][3], lower + j * 8 * kRowBytes);
+  }
+  fence_products();
+#pragma unroll
+  for (uint32_t j = 0; j < kProducts; ++j) multiply_registers(sum, a[j], b + j * kNextDepth<true>);
+  commit_products();
+  // Were they under way where the next step begins, or while registers are filled, ptxas would have too few of these as soon
+  // as a program has a few such products, and have all of them wait for each other (C7511, C7512).
+  wait_for_products<0>();
+}
 
 // multiply_group() for any width: what is beyond 256 columns are two products.
 template <Factors kFactors, bool kAByLine, bool kBByLine, uint32_t kCount>
@@ -100,12 +133,13 @@ TREK_TILE void multiply_columns(float (&sum)[kCount], uint32_t a, uint32_t b) {
 
 // All of k for the part that the ring has next. A warpgroup keeps one number during that, `step`, of the
 // steps of all parts so far: in the ring, step n is in slot n mod slots. A slot is given back once the next one's products
-// have begun.
+// have begun, or its own are done.
 template <uint32_t kColumns, Factors kFactors, Lies kLeft, Lies kRight>
 TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
   constexpr uint32_t kGroupBytes = kPartRows / 2 * kRowBytes;
   constexpr bool kAByLine = kLeft != Lies::by_k;  // when it is multiplied
   constexpr bool kBByLine = kRight != Lies::by_k;
+  constexpr bool kEndsSteps = kLeft == Lies::to_registers;  // products are done where a step ends
   constexpr uint32_t kLines = Ring90::lines(kColumns, kBByLine, row_elements(kBytesOf<kFactors>));
   constexpr uint32_t kSlots = Ring90::slots(kLines);
 #pragma unroll
@@ -118,9 +152,10 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
     const uint32_t shared = memory_of(task);
     is_here = await_slot(task, Ring90::full(shared, step % kSlots), step / kSlots % 2);
     const uint32_t left = Ring90::begin(shared) + step % kSlots * Ring90::slot_bytes(kLines);
-    if constexpr (kLeft == Lies::either) {
+    if constexpr (kRight == Lies::either) {
       const Brought& brought = kept_brought(task);
-      if (!brought.a_by_line) turn_boxes<kPartRows / 32>(task, left);
+      if constexpr (kLeft == Lies::either)
+        if (!brought.a_by_line) turn_boxes<kPartRows / 32>(task, left);
       if (!brought.b_by_line) turn_boxes<kColumns / 32>(task, left + Ring90::kLeft);
       before_products();
       task.sync();
@@ -128,20 +163,38 @@ TREK_TILE void multiply_part_90a(const Task& task, uint32_t& step, float (&sum)[
     const uint32_t group = opaque(task.thread()) / 128;
     const uint32_t a = operand_at<kAByLine>(left + group * kGroupBytes, 64 * kRowBytes);
     const uint32_t b = operand_at<kBByLine>(left + Ring90::kLeft, 64 * kRowBytes);
-    fence_products();
+    if constexpr (kLeft == Lies::to_registers) {
+      multiply_step_of_registers(task, sum, left, b);
+    } else {
+      fence_products();
 #pragma unroll
-    for (uint32_t j = 0; j < kRowBytes / kProductBytes; ++j)
-      multiply_columns<kFactors, kAByLine, kBByLine>(sum, a + j * kNextDepth<kAByLine>,
-                                                     b + j * kNextDepth<kBByLine>);
-    commit_products();
-    wait_for_products<1>();  // those of the step before are done
-    if (!is_first && opaque(task.thread()) % 128 == 0)
-      give_back(task, Ring90::empty(shared, (step - 1) % kSlots), is_here);
+      for (uint32_t j = 0; j < kRowBytes / kProductBytes; ++j)
+        multiply_columns<kFactors, kAByLine, kBByLine>(sum, a + j * kNextDepth<kAByLine>,
+                                                       b + j * kNextDepth<kBByLine>);
+      commit_products();
+      wait_for_products<1>();  // those of the step before are done
+    }
+    const uint32_t done = kEndsSteps ? step : step - 1;
+    if ((kEndsSteps || !is_first) && opaque(task.thread()) % 128 == 0)
+      give_back(task, Ring90::empty(shared, done % kSlots), is_here);
     is_first = false;
   } while (++step != end);
   take_products(sum);
-  if (opaque(task.thread()) % 128 == 0)
+  if (!kEndsSteps && opaque(task.thread()) % 128 == 0)
     give_back(task, Ring90::empty(memory_of(task), (step - 1) % kSlots), is_here);
+}
+
+// Of f32 whose left operand comes to registers.
+template <uint32_t kColumns>
+TREK_TILE void multiply_from_registers(const Task& task, bool b_by_line, uint32_t& step,
+                                       float (&sum)[kColumns / 2]) {
+  if constexpr (kHasPairs && kColumns % 64 == 0) {
+    if (b_by_line)
+      multiply_part_90a<kColumns, Factors::tf32, Lies::to_registers, Lies::by_line>(task, step,
+                                                                                    sum);
+    else
+      multiply_part_90a<kColumns, Factors::tf32, Lies::to_registers, Lies::either>(task, step, sum);
+  }
 }
 
 // Parts of 32 columns are for a right operand by line alone: of lines that are neighbours the engine brings 64 at a time. The
@@ -174,6 +227,8 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
   } else if constexpr (kOfF32) {
     if (kColumns == 32 || (a_by_line && b_by_line))
       multiply_part_90a<kColumns, Factors::tf32, Lies::by_line, Lies::by_line>(task, step, sum);
+    else if (turned && goes_by_registers(task))
+      multiply_from_registers<kColumns>(task, b_by_line, step, sum);
     else if constexpr (kColumns != 32)
       multiply_part_90a<kColumns, Factors::tf32, Lies::either, Lies::either>(task, step, sum);
   } else {
@@ -237,7 +292,11 @@ TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t ro
                              float (&sum)[kColumns / 2]) {
   const uint32_t my_row = opaque(task.thread()) / 32 * 16;
   const bool turned = is_transposed(task);
+  const bool in_pairs = turned && goes_by_registers(task);
   if (!parts.ends) {
+    if constexpr (kHasPairs && kColumns % 32 == 0)
+      if (in_pairs)
+        return give_pairs(task, {parts.batch, column, row, parts.end_column, parts.end_row}, sum);
     if (turned)
       return give_transposed(
           task, {parts.batch, column, row + my_row, parts.end_column, parts.end_row}, sum);
@@ -248,7 +307,10 @@ TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t ro
   const uint32_t rows = parts.end_row - row < kPartRows ? parts.end_row - row : kPartRows;
   const uint32_t columns =
       parts.end_column - column < kColumns ? parts.end_column - column : kColumns;
-  stage_outputs(task, my_row, 0, rows, columns, turned, sum);
+  if (in_pairs)
+    stage_outputs<true>(task, 0, 0, rows, columns, turned, sum);
+  else
+    stage_outputs(task, my_row, 0, rows, columns, turned, sum);
   task.sync();
   if (turned)
     deliver_staged(task, parts.batch, column, row, columns, rows);

@@ -71,6 +71,13 @@ TREK_TILE void load_matrices(uint32_t (&to)[4], uint32_t address) {
                  : "memory");
 }
 
+// Two words of shared memory.
+TREK_TILE void load_words(uint32_t& first, uint32_t& second, uint32_t address) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(first), "=r"(second)
+               : "r"(address)
+               : "memory");
+}
 // A word of shared memory, and the nearest tf32 of the f32 in a word, of two the one that is farther from 0.
 TREK_TILE uint32_t load_word(uint32_t address) {
   uint32_t word;
@@ -255,6 +262,15 @@ TREK_TILE void wait_for_products() {
       "}, x, y, p, 1, 1; }"                                                              \
       : TREK_ALL_##COUNT                                                                 \
       : [a] "r"(a), [b] "r"(b), [sum] "r"(sum), [upper] "n"(kOperandUpper))
+// The left operand in registers.
+#define TREK_PRODUCT_REGISTERS(COUNT, COLUMNS)                                                    \
+  asm volatile(                                                                                   \
+      "{ .reg .pred p; .reg .b64 y; setp.ne.b32 p, %[sum], 0; mov.b64 y, {%[b], %[upper]}; "      \
+      "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k8.f32.tf32.tf32 {" TREK_LIST_##COUNT          \
+      "}, {%[a0], %[a1], %[a2], %[a3]}, y, p, 1, 1; }"                                            \
+      : TREK_ALL_##COUNT                                                                          \
+      : [a0] "r"(a[0]), [a1] "r"(a[1]), [a2] "r"(a[2]), [a3] "r"(a[3]), [b] "r"(b), [sum] "r"(1), \
+        [upper] "n"(kOperandUpper))
 #define TREK_PRODUCT_OF(COUNT, COLUMNS)           \
   do {                                            \
     if constexpr (kFactors == Factors::tf32)      \
@@ -291,8 +307,20 @@ TREK_TILE void multiply_group(float (&d)[kCount], uint32_t a, uint32_t b, uint32
   TREK_PRODUCT_IF(128, "256");
 }
 
+// d += a × b of tf32, where a warp's 16 rows of a are in its registers: a lane has k of l mod 4, of rows l / 4 and the one
+// eight below, then the same of k four further on. They keep their values until the product is done.
+template <uint32_t kCount>
+TREK_TILE void multiply_registers(float (&d)[kCount], const uint32_t (&a)[4], uint32_t b) {
+  static_assert(kCount % 32 == 0 && kCount <= 128);
+  if constexpr (kCount == 32) TREK_PRODUCT_REGISTERS(32, "64");
+  if constexpr (kCount == 64) TREK_PRODUCT_REGISTERS(64, "128");
+  if constexpr (kCount == 96) TREK_PRODUCT_REGISTERS(96, "192");
+  if constexpr (kCount == 128) TREK_PRODUCT_REGISTERS(128, "256");
+}
+
 #undef TREK_PRODUCT_IF
 #undef TREK_PRODUCT_OF
+#undef TREK_PRODUCT_REGISTERS
 #undef TREK_PRODUCT_TF32
 #undef TREK_PRODUCT
 #undef TREK_LIST_8

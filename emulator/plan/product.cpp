@@ -377,7 +377,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (device.packs_panels) return estimate_panels(work, tiles);
   if (work.product == Product::tensor && work.copied)
     return turns_tensor(device, work, tiles, share_of(device, work, tiles)) +
-           join_of(work, tiles, join_tensor(device, work));
+           join_of(work, tiles, join_tensor(device));
   const double task = work.product == Product::ordered ? task_ordered(device, work, tiles)
                       : work.product == Product::small ? task_small(work, tiles)
                                                        : task_brought(work, tiles);

@@ -35,7 +35,7 @@ struct Join {
   double element;
 };
 inline constexpr Join kJoin = {5500, 0.008};
-Join join_tensor(const Device& device, const ProductWork& work);
+Join join_tensor(const Device& device);
 std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work);
 double task_brought(const ProductWork& work, const MatrixTiles& tiles);
 

@@ -16,7 +16,8 @@ namespace {
 //
 // Where code is made for each product, parts of 16 bits may have any number of columns that is a multiple of 16, up to
 // 320, and be transposed: of 128 columns by so many rows. So a product of few tiles can have as many as there are
-// processors. The code for widths and forms that is not wanted is never made.
+// processors. Those of f32 may be transposed where the right operand's lines are neighbours, which then need not be turned
+// around: they come to registers. The code for widths and forms that is not wanted is never made.
 //
 // What a processor with 2048 multipliers for 16 bits, or half as many for f32, takes: for each width of a part a step
 // of 128 bytes of k, where both operands have neighbouring k and where both have neighbouring lines. Those of 16 bits are
@@ -38,9 +39,16 @@ constexpr std::array<Width, 9> kMadeWidths = {{{320, 1680, 1640},
                                                {32, 325, 700}}};
 constexpr std::array<Width, 5> kInterpretedWidths = {
     {{256, 1060, 1110}, {192, 850, 1000}, {128, 600, 920}, {64, 400, 700}, {32, 400, 700}}};
+constexpr std::array<Width, 5> kMadeF32Widths = {
+    {{256, 1290, 0}, {192, 1000, 0}, {128, 720, 0}, {64, 400, 0}, {32, 400, 0}}};
 // And all else that code which is made for one product of 16 bits takes otherwise than a kernel that interprets, or f32.
 struct Costs {
   std::span<const Width> widths;
+  // Of f32, cycles of a step: what it takes to turn lines around, and each of them; and what products that are under way
+  // hide of that, for each column beyond kLeastHiding. Where an operand comes to registers none are.
+  double turn;
+  double turn_line;
+  double hidden;
   double task;     // what begins and ends a task
   double results;  // of a column of a part
   double narrow;   // more of it where parts stand above each other, whose lines are short
@@ -65,6 +73,9 @@ struct Costs {
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {
     .widths = kMadeWidths,
+    .turn = 0,
+    .turn_line = 0,
+    .hidden = 0,
     .task = 2000,
     .results = 8.2,
     .narrow = 0.06,
@@ -82,6 +93,9 @@ constexpr Costs kMade = {
 };
 constexpr Costs kInterpreted = {
     .widths = kInterpretedWidths,
+    .turn = 0,
+    .turn_line = 2,
+    .hidden = 0,
     .task = 3500,
     .results = 6,
     .narrow = 0,
@@ -97,14 +111,29 @@ constexpr Costs kInterpreted = {
     .halves = 1.25,
     .exchange = 3500,
 };
-// Whether code is made for a product, and that for parts of any width.
+// By 70 ways through five products.
+constexpr Costs kMadeF32 = [] {
+  Costs costs = kInterpreted;
+  costs.widths = kMadeF32Widths;
+  costs.turn = 190;
+  costs.turn_line = 2.65;
+  costs.hidden = 2.55;
+  return costs;
+}();
+// Whether code is made for a product, and that for parts of any width; and whether one operand may come to registers.
+bool is_made(const Device& device) { return device.copies_tensors && !device.interprets; }
 bool makes_parts(const Device& device, const ProductWork& work) {
-  return device.copies_tensors && !device.interprets && work.element != isa::DType::f32;
+  return is_made(device) && work.element != isa::DType::f32;
+}
+bool may_use_registers(const Device& device, const ProductWork& work) {
+  return is_made(device) && work.element == isa::DType::f32 && !work.shape.tb;
 }
 const Costs& costs_of(const Device& device, const ProductWork& work) {
-  return makes_parts(device, work) ? kMade : kInterpreted;
+  if (!is_made(device)) return kInterpreted;
+  return makes_parts(device, work) ? kMade : kMadeF32;
 }
 
+constexpr int64_t kLeastHiding = 60;
 constexpr int64_t kLeastTogether = 128;  // columns of a part that a pair brings together
 // Of a width between two of these, what lies between.
 Width width_of(const Costs& costs, int64_t columns) {
@@ -119,7 +148,6 @@ Width width_of(const Costs& costs, int64_t columns) {
   };
   return {columns, between(&Width::by_line), between(&Width::by_k)};
 }
-constexpr double kTurnLine = 2;  // cycles, of f32
 // What it takes to copy a step: 30 cycles, and for each line of an operand as long as its processor receives it, or as long
 // as the second-level cache gives lines to all processors, which reads halves of its own lines: of a line at a multiple of
 // 64 bytes two, else three, which cost more still where they are no multiple of 32. So what counts is how many processors
@@ -242,12 +270,11 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
   const int64_t most = std::max(most_tasks(device), shape.batches);
   std::vector<MatrixTiles> found;
   add_fixed(found, device, work);
-  if (makes_parts(device, work)) {
-    add_made(found, device, work, false);
-    const size_t upright = found.size();
-    add_made(found, device, transposed(work), true);
-    for (size_t i = upright; i < found.size(); ++i) found[i] = transposed(found[i]);
-  }
+  if (makes_parts(device, work)) add_made(found, device, work, false);
+  const size_t upright = found.size();
+  if (makes_parts(device, work)) add_made(found, device, transposed(work), true);
+  if (may_use_registers(device, work)) add_fixed(found, device, transposed(work));
+  for (size_t i = upright; i < found.size(); ++i) found[i] = transposed(found[i]);
   // A product beyond all of these: one task for each matrix of the batch, or as few as will do.
   for (int64_t size = 2 * kPartRows; found.empty(); size *= 2) {
     MatrixTiles tiles = tiles_of(shape, size, size);
@@ -265,22 +292,26 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
   const int64_t columns = std::min(tiles.across, work.share);
   const int64_t rows = std::min(tiles.down, parts_of(work.share, tiles.across));
   // Both halves of a part bring all of its lines, at k of their own.
-  const int64_t of_rows = tiles.pairing == Pairing::depth ? 2 * rows : rows;
-  return static_cast<double>(parts * (columns * tiles.part_columns + of_rows * kPartRows));
+  const int64_t halves = tiles.pairing == Pairing::depth ? 2 : 1;
+  const int64_t lines = tiles.transposed ? halves * columns * kPartRows + rows * tiles.part_columns
+                                         : columns * tiles.part_columns + halves * rows * kPartRows;
+  return static_cast<double>(parts * lines);
 }
 
-double task_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
-                   int64_t at_once) {
-  if (tiles.transposed)
-    return task_tensor(device, transposed(work), transposed(tiles), at_once) + kTranspose;
+// A task whose parts stand upright, where processors work on so many lines at a time.
+double task_upright(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
+                    int64_t at_once, double lines, bool to_registers) {
+  const bool is_f32 = work.element == isa::DType::f32;
   const Costs& costs = costs_of(device, work);
   const Width width = width_of(costs, tiles.part_columns);
   const double by_k = (work.shape.ta ? 0.5 : 0) + (work.shape.tb ? 0 : 0.5);  // of both operands
-  const auto turned = static_cast<double>((work.shape.ta ? kPartRows : 0) +
+  const auto turned = static_cast<double>((work.shape.ta && !to_registers ? kPartRows : 0) +
                                           (work.shape.tb ? 0 : tiles.part_columns));
-  const bool is_f32 = work.element == isa::DType::f32;
-  const double product =
-      width.by_line + (is_f32 ? turned * kTurnLine : by_k * (width.by_k - width.by_line));
+  const double hidden =
+      to_registers ? 0 : costs.hidden * static_cast<double>(tiles.part_columns - kLeastHiding);
+  const double turns =
+      turned == 0 ? 0 : std::max(0.0, costs.turn + turned * costs.turn_line - hidden);
+  const double product = width.by_line + (is_f32 ? turns : by_k * (width.by_k - width.by_line));
   // Lines of memory, which may have been padded.
   const auto halves = [&](int64_t line) {
     return halves_of(costs, parts_of(line * isa::byte_size(work.element), 16) * 16);
@@ -311,13 +342,22 @@ double task_tensor(const Device& device, const ProductWork& work, const MatrixTi
   const int64_t down = parts_of(std::min(tiles.rows, work.shape.m), kPartRows);
   const int64_t across = parts_of(std::min(tiles.columns, work.shape.n), tiles.part_columns);
   const auto parts = static_cast<double>(down * across);
-  const double memory = lines_of(work, tiles) * static_cast<double>(kStepBytes) / costs.streamed;
+  const double memory = lines * static_cast<double>(kStepBytes) / costs.streamed;
   const int64_t given = std::min(tiles.part_columns, tiles.columns);
   const double part = steps * (std::max(step, memory) + memory * costs.seen) +
                       costs.results * static_cast<double>(given) *
                           (1 + costs.narrow / static_cast<double>(across)) +
                       (by_depth ? costs.exchange : 0);
   return parts * part + costs.task + (together ? costs.later : 0);
+}
+
+double task_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
+                   int64_t at_once) {
+  const double lines = lines_of(work, tiles);
+  if (!tiles.transposed) return task_upright(device, work, tiles, at_once, lines, false);
+  const bool is_f32 = work.element == isa::DType::f32;
+  return task_upright(device, transposed(work), transposed(tiles), at_once, lines, is_f32) +
+         (is_f32 ? 0 : kTranspose);
 }
 
 }  // namespace
@@ -333,9 +373,7 @@ double turns_tensor(const Device& device, const ProductWork& work, const MatrixT
   return (whole == 0 ? 0 : whole * task_tensor(device, work, tiles, share)) +
          (tasks % share == 0 ? 0 : task_tensor(device, work, tiles, tasks % share));
 }
-Join join_tensor(const Device& device, const ProductWork& work) {
-  return makes_parts(device, work) ? Join{3250, 0.003} : kJoin;
-}
+Join join_tensor(const Device& device) { return is_made(device) ? Join{3250, 0.003} : kJoin; }
 
 // ---- without a copy engine ----------------------------------------------------------------------
 

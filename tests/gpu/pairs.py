@@ -21,7 +21,7 @@ CASES = [  # pairs; type, rows, columns, K, transposes ("T": parts are transpose
     ("depth", "bf16", 130, 480, 584, "ta tb", 256, "f32", "root", 1),
     ("depth", "bf16", 128, 512, 640, "tb", 256, "bf16", "relu", 1),
     ("depth", "f32", 100, 232, 164, "", 128, "f32", "", 1),
-    ("depth", "f32", 72, 128, 256, "ta tb", 64, "f32", "root", 1),
+    ("depth", "f32", 72, 126, 256, "ta tb", 64, "f32", "root", 1),
     ("depth", "bf16", 40, 64, 256, "tb", 64, "f32", "", 1, 3),
     ("columns", "bf16", 256, 200, 328, "tb", 128, "f32", "", 1),
     ("columns", "f16", 300, 256, 448, "", 256, "bf16", "bias", 1),
@@ -53,6 +53,18 @@ CASES = [  # pairs; type, rows, columns, K, transposes ("T": parts are transpose
     ("columns", "bf16", 400, 300, 264, "T", 208, "bf16", "bias", 1),
     ("columns", "bf16", 640, 384, 136, "ta T", 320, "bf16", "", 1),
     ("columns", "f16", 288, 256, 200, "tb T", 144, "f32", "", 1),
+    ("alone", "f32", 201, 232, 164, "T", 128, "f32", "", 1),
+    ("alone", "f32", 136, 300, 201, "ta T", 64, "f32", "bias", 1),
+    ("alone", "f32", 301, 184, 136, "T", 64, "bf16", "relu", 1),
+    ("alone", "f32", 184, 328, 103, "ta T", 128, "f32", "root", 1),
+    ("alone", "f32", 141, 132, 72, "T", 128, "f32", "relu", 1, 3),
+    ("alone", "f32", 515, 136, 164, "T", 256, "f32", "bias", 1),
+    ("alone", "f32", 135, 600, 164, "T", 128, "f32", "relu", 2),
+    ("alone", "f32", 384, 200, 137, "ta T", 192, "f32", "", 1),
+    ("depth", "f32", 193, 200, 512, "T", 128, "f32", "bias", 1),
+    ("depth", "f32", 128, 264, 329, "ta T", 64, "f32", "root", 1),
+    ("columns", "f32", 401, 300, 264, "T", 128, "f32", "bias", 1),
+    ("columns", "f32", 256, 512, 137, "ta T", 128, "f32", "", 1),
 ]  # yapf: disable
 
 device, code, processors, folder = sys.argv[1:]
