@@ -45,6 +45,7 @@ Status prepare(PyTorch& pytorch, Session& session) {
   const Result<nlohmann::json> answer = pytorch.ask({{"do", "prepare"},
                                                      {"network", "fashion_mnist"},
                                                      {"form", "eager"},
+                                                     {"tf32", false},
                                                      {"before", before},
                                                      {"seconds", 300}},
                                                     360);
@@ -77,7 +78,8 @@ Status bench_training(const Options& options, Recorder& recorder) {
   if (const Status ready =
           options.quick ? Error{"", "", "--quick"} : prepare(pytorch, *sessions[0]);
       ready)
-    contenders.push_back(pytorch.contender("PyTorch eager, 2 threads", "fashion_mnist", "eager"));
+    contenders.push_back(
+        pytorch.contender("PyTorch eager, 2 threads", "fashion_mnist", "eager", false));
   else
     recorder.add_note("PyTorch is left out: " + ready.error().text());
   // Each twice: the second series is a rival's own band.

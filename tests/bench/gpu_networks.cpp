@@ -30,6 +30,13 @@ const Form kCompile = {"compile", "torch.compile in a CUDA graph"};
 const Form kAutotune = {"autotune", "torch.compile max-autotune in a CUDA graph"};
 const Form kEager = {"eager", "PyTorch eager", false};
 
+// A form that is measured: beside a network of f32 under fast numerics with TF32, which ours may take, too.
+struct Rival {
+  Form form;
+  bool tf32 = false;
+  std::string name() const { return tf32 ? form.name + ", TF32" : form.name; }
+};
+
 struct Network {
   std::string program;
   std::string title;
@@ -39,7 +46,13 @@ struct Network {
   std::vector<NumericsMode> numerics;
   std::vector<Asked> asked;
   std::vector<Form> forms;
+  bool is_f32 = true;
 };
+
+// Whether a rival of these numerics may use TF32.
+bool may_use_tf32(const Network& network, NumericsMode numerics) {
+  return network.is_f32 && numerics == NumericsMode::fast;
+}
 
 double asked_of(const Network& network, const Side& side) {
   for (const Asked& asked : network.asked)
@@ -77,44 +90,60 @@ Result<double> check(GpuBench& bench, const Network& network, Side& side, const 
   return seconds;
 }
 
-// A form that PyTorch has ready, in the process that is there now.
+// A rival that PyTorch has ready, in the process that is there now.
 Status prepare(GpuBench& bench, const Network& network, const std::string& before,
-               const std::string& form) {
+               const Rival& rival) {
   const int seconds = bench.options.form_seconds;
   const Result<json> answer = bench.natives.pytorch->ask({{"do", "prepare"},
                                                           {"network", network.program},
-                                                          {"form", form},
+                                                          {"form", rival.form.key},
+                                                          {"tf32", rival.tf32},
                                                           {"before", before},
                                                           {"seconds", seconds}},
                                                          seconds + 60);
   if (!answer) return answer.error();
-  fmt::print("{}, {}: ready after {:.0f} s\n", network.title, form, answer->value("seconds", 0.0));
+  fmt::print("{}, {}: ready after {:.0f} s\n", network.title, rival.name(),
+             answer->value("seconds", 0.0));
   std::fflush(stdout);
   return Done{};
 }
 
-// The forms that PyTorch has ready; those that it has not are noted. A form may take the process down with
-// it: then those before are made ready again.
-Result<std::vector<Form>> prepare_forms(GpuBench& bench, const Network& network,
-                                        const std::string& before) {
-  std::vector<Form> ready;
-  if (bench.natives.pytorch == nullptr) return ready;
+// The forms that are wanted, once for all numerics that allow the same.
+std::vector<Rival> wanted_rivals(const GpuBench& bench, const Network& network) {
   const std::vector<std::string>& wanted = bench.options.forms;
-  for (const Form& form : network.forms) {
-    if (std::find(wanted.begin(), wanted.end(), form.key) == wanted.end()) continue;
-    const Status made = prepare(bench, network, before, form.key);
+  std::vector<Rival> rivals;
+  for (const bool tf32 : {false, true}) {
+    const auto allows = [&](NumericsMode numerics) {
+      return may_use_tf32(network, numerics) == tf32;
+    };
+    if (std::none_of(network.numerics.begin(), network.numerics.end(), allows)) continue;
+    for (const Form& form : network.forms)
+      if (std::find(wanted.begin(), wanted.end(), form.key) != wanted.end())
+        rivals.push_back({form, tf32});
+  }
+  return rivals;
+}
+
+// Those that PyTorch has ready; those that it has not are noted. A form may take the process down with it: then those
+// before are made ready again.
+Result<std::vector<Rival>> prepare_rivals(GpuBench& bench, const Network& network,
+                                          const std::string& before) {
+  std::vector<Rival> ready;
+  if (bench.natives.pytorch == nullptr) return ready;
+  for (const Rival& rival : wanted_rivals(bench, network)) {
+    const Status made = prepare(bench, network, before, rival);
     if (made) {
-      ready.push_back(form);
+      ready.push_back(rival);
       continue;
     }
     bench.recorder.add_note(
-        fmt::format("{}: {} is left out: {}", network.title, form.name, made.error().text()));
+        fmt::format("{}: {} is left out: {}", network.title, rival.name(), made.error().text()));
     const int generation = bench.natives.pytorch->generation();
     const Result<json> alive = bench.natives.pytorch->ask({{"do", "hello"}}, 120);
     if (!alive) return alive.error();
     if (bench.natives.pytorch->generation() == generation) continue;
-    for (const Form& again : ready) {
-      if (Status lost = prepare(bench, network, before, again.key); !lost) return lost.error();
+    for (const Rival& again : ready) {
+      if (Status lost = prepare(bench, network, before, again); !lost) return lost.error();
     }
   }
   return ready;
@@ -144,10 +173,10 @@ void record_first_run(GpuBench& bench, const std::string& title, const std::vect
   }
 }
 
-// What the report says of all rounds: each of ours alone, and beside each form. `first` are the seconds to the end
-// of the first run.
+// What the report says of all rounds: each of ours alone, and beside each rival of its numerics. `first` are the seconds
+// to the end of the first run.
 void record(GpuBench& bench, const Network& network, const std::vector<Side>& sides,
-            const std::vector<double>& first, const std::vector<Form>& forms,
+            const std::vector<double>& first, const std::vector<Rival>& rivals,
             const std::vector<measure::Series>& series) {
   const size_t count = sides.size();
   for (size_t i = 0; i < count; ++i) {
@@ -160,12 +189,14 @@ void record(GpuBench& bench, const Network& network, const std::vector<Side>& si
       bench.recorder.add(measure::Figure{title + ": share of copy's bandwidth", "%",
                                          ours.as_rate(100 * read / bench.natives.copy_bytes)});
     }
-    for (size_t form = 0; form < forms.size(); ++form) {
-      const measure::Series& rival = series[count + 2 * form];
-      const measure::Series& again = series[count + 2 * form + 1];
-      bench.recorder.add({network.title, sides[i].name, forms[form].name,
-                          measure::compare(series[i].seconds, rival.seconds, again.seconds),
-                          forms[form].asked ? asked_of(network, sides[i]) : 0});
+    for (size_t which = 0; which < rivals.size(); ++which) {
+      const Rival& rival = rivals[which];
+      if (rival.tf32 != may_use_tf32(network, sides[i].numerics)) continue;
+      const measure::Series& theirs = series[count + 2 * which];
+      const measure::Series& again = series[count + 2 * which + 1];
+      bench.recorder.add({network.title, sides[i].name, rival.name(),
+                          measure::compare(series[i].seconds, theirs.seconds, again.seconds),
+                          rival.form.asked ? asked_of(network, sides[i]) : 0});
     }
   }
 }
@@ -187,8 +218,8 @@ Status bench_network(GpuBench& bench, const Network& network) {
   }
   if (bench.options.check) return Done{};
 
-  const Result<std::vector<Form>> forms = prepare_forms(bench, network, before);
-  if (!forms) return forms.error();
+  const Result<std::vector<Rival>> rivals = prepare_rivals(bench, network, before);
+  if (!rivals) return rivals.error();
   std::vector<measure::Contender> contenders;
   for (Side& side : *sides) {
     Result<int> trips = 2;
@@ -196,14 +227,15 @@ Status bench_network(GpuBench& bench, const Network& network) {
     if (!trips) return trips.error();
     contenders.push_back(side.program->contender(side.name, *trips));
   }
-  for (const Form& form : *forms) {
+  for (const Rival& rival : *rivals) {
     for (int i = 0; i < 2; ++i)  // the second for the A/A band
-      contenders.push_back(bench.natives.pytorch->contender(form.name, network.program, form.key));
+      contenders.push_back(bench.natives.pytorch->contender(rival.name(), network.program,
+                                                            rival.form.key, rival.tf32));
   }
   const Result<std::vector<measure::Series>> series =
       measure::measure_interleaved(contenders, bench.options.rounds);
   if (!series) return series.error();
-  record(bench, network, *sides, first, *forms, *series);
+  record(bench, network, *sides, first, *rivals, *series);
   if (bench.natives.pytorch == nullptr) return Done{};
   const Result<json> forgotten =
       bench.natives.pytorch->ask({{"do", "forget"}, {"network", network.program}});
@@ -227,7 +259,7 @@ Status bench_training_step(GpuBench& bench, int batch, const std::vector<Asked>&
                         5,
                         {{"BATCH", std::to_string(batch / 8)}, {"PIXELS", "49"}, {"HIDDEN", "33"}},
                         {{"BATCH", std::to_string(batch)}},
-                        {kStrict},
+                        {kStrict, kFast},
                         asked,
                         kForms});
 }
@@ -235,11 +267,12 @@ Status bench_training_step(GpuBench& bench, int batch, const std::vector<Asked>&
 }  // namespace
 
 Status bench_mlp_step(GpuBench& bench) {
-  return bench_training_step(bench, 128, {{"resident", kStrict, 3}, {"jit", kStrict, 1.2}});
+  return bench_training_step(
+      bench, 128, {{"resident", kStrict, 3}, {"jit", kStrict, 1.2}, {"jit", kFast, 1.2}});
 }
 
 Status bench_mlp_step_4096(GpuBench& bench) {
-  return bench_training_step(bench, 4096, {{"jit", kStrict, 1.2}});
+  return bench_training_step(bench, 4096, {{"jit", kStrict, 1.2}, {"jit", kFast, 1.2}});
 }
 
 Status bench_mlp_forward(GpuBench& bench) {
@@ -274,7 +307,8 @@ Status bench_gpt2_token(GpuBench& bench) {
                         {},
                         {kFast},
                         {{"resident", kFast, 3}},
-                        kForms});
+                        kForms,
+                        /*is_f32=*/false});
 }
 
 }  // namespace trek::bench

@@ -121,9 +121,10 @@ Result<nlohmann::json> PyTorch::ask(const nlohmann::json& request, int seconds) 
   return answer;
 }
 
-measure::Contender PyTorch::contender(std::string name, std::string network, std::string form) {
+measure::Contender PyTorch::contender(std::string name, std::string network, std::string form,
+                                      bool tf32) {
   const nlohmann::json request = {
-      {"do", "time"}, {"network", std::move(network)}, {"form", std::move(form)}};
+      {"do", "time"}, {"network", std::move(network)}, {"form", std::move(form)}, {"tf32", tf32}};
   return {std::move(name), [this, request]() -> Result<double> {
             const Result<nlohmann::json> answer = ask(request);
             if (!answer) return answer.error();

@@ -25,8 +25,8 @@ class PyTorch {
   Result<nlohmann::json> ask(const nlohmann::json& request, int seconds = 60);
   // Counts the processes so far.
   int generation() const { return generation_; }
-  // Seconds of one trip of a network in a form that is prepared.
-  measure::Contender contender(std::string name, std::string network, std::string form);
+  // Seconds of one trip of a network in a form that is prepared, with TF32 or without.
+  measure::Contender contender(std::string name, std::string network, std::string form, bool tf32);
 
  private:
   Status start();

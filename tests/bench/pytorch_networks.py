@@ -73,6 +73,7 @@ class MlpStep(Network):
     """Cross-entropy and Adam on one batch."""
 
     inference = False
+    fast_tolerance = 100  # of TF32, 11 bits; Adam takes gradients by their signs at first, however small they are
 
     def __init__(self, state, device="cuda", dtype=None):
         dtype = dtype or torch.float32

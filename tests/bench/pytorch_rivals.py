@@ -4,11 +4,12 @@
 One request a line on standard input, one answer a line on standard output, both JSON:
 
     {"do": "hello"}                            -> {"versions": {...}}, or {"missing": why}
-    {"do": "prepare", "network": N, "form": F, "before": FILE, "seconds": at most}
+    {"do": "prepare", "network": N, "form": F, "tf32": B, "before": FILE, "seconds": at most}
                                                -> {"seconds": that it took}
     {"do": "check", "network": N, "before": FILE, "after": FILE, "trips": T, "numerics": N}
                                                -> {"what": ..., "error": e, "tolerance": t}
-    {"do": "time", "network": N, "form": F}    -> {"seconds": of one trip}
+    {"do": "time", "network": N, "form": F, "tf32": B}
+                                               -> {"seconds": of one trip}
     {"do": "forget", "network": N}             -> {}
 
 FILE is a safetensors file of the program's state tensors. `check` repeats the program's trips in f64 from
@@ -17,7 +18,7 @@ makes it ready in a form: `graph` (replayed as a CUDA graph), `compile` (torch.c
 `autotune` (the same with max-autotune), `eager`. What fails is answered by {"error": why}, and where the
 device can be used no more by {"error": why, "broken": true}: then the process ends.
 
-f32 means f32: TF32 is off everywhere. On a machine without CUDA there is `fashion_mnist`, which is for the CPU, as
+f32 means f32, and TF32 is off, but where a request says otherwise. On a machine without CUDA there is `fashion_mnist`, which is for the CPU, as
 `eager`; of the others only `check` works.
 """
 
@@ -38,8 +39,6 @@ LEAST_SECONDS = 0.03  # of a sample, so that the ends of it do not count
 try:
     import torch
     from pytorch_networks import NETWORKS
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(os.cpu_count())
     MISSING = None
 except Exception as problem:  # a library of CUDA that is not there is no ImportError
@@ -62,9 +61,14 @@ def load(path):
     return tensors
 
 
+def allow_tf32(allowed):
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
 class Rivals:
     def __init__(self):
-        self.ready = {}  # (network, form) -> what made() gives
+        self.ready = {}  # (network, form, tf32) -> what made() gives
 
     def hello(self, _):
         if MISSING is not None:
@@ -90,8 +94,9 @@ class Rivals:
         network, form = request["network"], request["form"]
         began = time.time()
         signal.alarm(request["seconds"])
+        allow_tf32(request["tf32"])
         try:
-            self.ready[network, form] = self.made(network, form, load(request["before"]))
+            self.ready[network, form, request["tf32"]] = self.made(network, form, load(request["before"]))
         finally:
             signal.alarm(0)
         return {"seconds": time.time() - began}
@@ -128,7 +133,8 @@ class Rivals:
         return begin.elapsed_time(end) * 1e-3
 
     def time(self, request):
-        function, trips, calls, made = self.ready[request["network"], request["form"]]
+        function, trips, calls, made = self.ready[request["network"], request["form"], request["tf32"]]
+        allow_tf32(request["tf32"])  # what no graph has recorded asks again
         with torch.no_grad() if made.inference else torch.enable_grad():
             return {"seconds": self.seconds(function, calls) / (calls * trips)}
 
