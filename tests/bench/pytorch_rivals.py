@@ -83,9 +83,8 @@ class Rivals:
         before, after = load(request["before"]), load(request["after"])
         network = NETWORKS[request["network"]]
         with torch.inference_mode(network.inference):
-            what, error, tolerance = network.check(before, after, request["trips"])
-        if request["numerics"] == "fast":
-            tolerance *= network.fast_tolerance
+            check = network.check_fast if request["numerics"] == "fast" else network.check
+            what, error, tolerance = check(before, after, request["trips"])
         if not error < FAR:  # JSON has neither NaN nor infinity
             error = FAR
         return {"what": what, "error": error, "tolerance": tolerance}
