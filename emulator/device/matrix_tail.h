@@ -344,6 +344,13 @@ TREK_TILE void store_unaligned(const Task& task, const Spot& spot, uint32_t lane
 template <uint32_t kCount>
 inline constexpr bool kLongStrip = kAsksAhead && kCount % 32 == 0 && kCount <= 96;
 
+// Moves a lane's other outputs to where the strip was that has been given.
+template <uint32_t kStrip, uint32_t kCount>
+TREK_TILE void drop_strip(float (&v)[kCount]) {
+#pragma unroll
+  for (uint32_t i = 0; i + kStrip < kCount; ++i) v[i] = v[i + kStrip];
+}
+
 // Gives the accumulators of a warp to the result, from spot.row and spot.column on, which are the warp's.
 // Where there are steps, or lines of the result are not aligned, 32 columns go through them at a time, and the
 // others are moved along: a register cannot be chosen at run time, and code for each would be large.
@@ -366,8 +373,7 @@ TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
     else
       store_unaligned(task, spot, lane, strip);
     spot.column += 2 * kStrip;
-#pragma unroll
-    for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];
+    drop_strip<kStrip>(v);
   }
 }
 
@@ -425,8 +431,7 @@ TREK_TILE void give_transposed(const Task& task, Spot spot, float (&v)[kCount]) 
     else
       store_unaligned(task, spot, lane, outputs);
     spot.row += 2 * kStrip;
-#pragma unroll
-    for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];
+    drop_strip<kStrip>(v);
   }
 }
 
@@ -476,8 +481,7 @@ TREK_TILE void give_pairs(const Task& task, Spot spot, float (&v)[kCount]) {
                         packed(type == DType::bf16, strip[2 * pair], strip[2 * pair + 1]));
     }
     spot.row += 2 * kStrip;
-#pragma unroll
-    for (uint32_t j = 0; j + kStrip < kCount; ++j) v[j] = v[j + kStrip];
+    drop_strip<kStrip>(v);
   }
 }
 

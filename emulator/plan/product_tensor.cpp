@@ -39,6 +39,7 @@ constexpr std::array<Width, 9> kMadeWidths = {{{320, 1680, 1640},
                                                {32, 325, 700}}};
 constexpr std::array<Width, 5> kInterpretedWidths = {
     {{256, 1060, 1110}, {192, 850, 1000}, {128, 600, 920}, {64, 400, 700}, {32, 400, 700}}};
+// Of f32, whose lines that are neighbours are counted by Costs::turn.
 constexpr std::array<Width, 5> kMadeF32Widths = {
     {{256, 1290, 0}, {192, 1000, 0}, {128, 720, 0}, {64, 400, 0}, {32, 400, 0}}};
 // And all else that code which is made for one product of 16 bits takes otherwise than a kernel that interprets, or f32.
@@ -46,9 +47,9 @@ struct Costs {
   std::span<const Width> widths;
   // Of f32, cycles of a step: what it takes to turn lines around, and each of them; and what products that are under way
   // hide of that, for each column beyond kLeastHiding. Where an operand comes to registers none are.
-  double turn;
-  double turn_line;
-  double hidden;
+  double turn = 0;
+  double turn_line = 0;
+  double hidden = 0;
   double task;     // what begins and ends a task
   double results;  // of a column of a part
   double narrow;   // more of it where parts stand above each other, whose lines are short
@@ -73,9 +74,6 @@ struct Costs {
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {
     .widths = kMadeWidths,
-    .turn = 0,
-    .turn_line = 0,
-    .hidden = 0,
     .task = 2000,
     .results = 8.2,
     .narrow = 0.06,
@@ -93,9 +91,7 @@ constexpr Costs kMade = {
 };
 constexpr Costs kInterpreted = {
     .widths = kInterpretedWidths,
-    .turn = 0,
     .turn_line = 2,
-    .hidden = 0,
     .task = 3500,
     .results = 6,
     .narrow = 0,
@@ -133,7 +129,8 @@ const Costs& costs_of(const Device& device, const ProductWork& work) {
   return makes_parts(device, work) ? kMade : kMadeF32;
 }
 
-constexpr int64_t kLeastHiding = 60;
+constexpr int64_t kLeastHiding =
+    60;  // columns of a part whose products hide none of what turning takes
 constexpr int64_t kLeastTogether = 128;  // columns of a part that a pair brings together
 // Of a width between two of these, what lies between.
 Width width_of(const Costs& costs, int64_t columns) {

@@ -18,8 +18,8 @@ makes it ready in a form: `graph` (replayed as a CUDA graph), `compile` (torch.c
 `autotune` (the same with max-autotune), `eager`. What fails is answered by {"error": why}, and where the
 device can be used no more by {"error": why, "broken": true}: then the process ends.
 
-f32 means f32, and TF32 is off, but where a request says otherwise. On a machine without CUDA there is `fashion_mnist`, which is for the CPU, as
-`eager`; of the others only `check` works.
+f32 means f32, and TF32 is off, but where a request says otherwise. On a machine without CUDA there is
+`fashion_mnist`, which is for the CPU, as `eager`; of the others only `check` works.
 """
 
 import json

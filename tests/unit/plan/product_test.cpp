@@ -48,8 +48,7 @@ TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin
 
 TEST_CASE(
     "a fast product of f32 is thought to take twice the time of one of bf16, turned lines more "
-    "where they do not come to "
-    "registers") {
+    "where they do not come to registers") {
   Device device = *find_device("h200");
   ProductWork work;
   work.product = Product::tensor;
@@ -67,7 +66,7 @@ TEST_CASE(
     const double half = cycles(isa::DType::bf16, true);
     const double whole = cycles(isa::DType::f32, true);
     CHECK(whole > 1.8 * half);
-    CHECK(whole < 2.5 * half);
+    CHECK(whole < (interprets ? 2.2 : 2.5) * half);
     CHECK((cycles(isa::DType::f32, false) > whole) == interprets);
   }
 }
