@@ -25,7 +25,9 @@ struct GpuOptions {
   // Of PyTorch's. Not `autotune`, which takes minutes.
   std::vector<std::string> forms = {"graph", "eager", "compile"};
   int form_seconds = 120;  // until one of them is ready, at most
-  std::string list;        // of lists of products only those that have it in their names
+  // Of a network's only these, by name; none: all.
+  std::vector<std::string> numerics;
+  std::string list;  // of lists of products only those that have it in their names
   // Of their products only those that have one of these in their names; none: all.
   std::vector<std::string> shapes;
   bool quick = false;  // small: that it works, no figures

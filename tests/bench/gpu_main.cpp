@@ -186,6 +186,8 @@ int run(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"graph", "compile", "autotune", "eager"}));
   app.add_option("--form-seconds", options.form_seconds, "Until a form is ready, at most")
       ->check(CLI::PositiveNumber);
+  app.add_option("--numerics", options.numerics, "Of a network's only these; all if none is named")
+      ->check(CLI::IsMember({"strict", "fast"}));
   app.add_option("--rounds", options.rounds.count, "Samples of each contender, at most")
       ->check(CLI::Range(measure::kLeastRounds, 100000));
   app.add_option("--seconds", options.rounds.seconds, "Of a benchmark's rounds, at most");

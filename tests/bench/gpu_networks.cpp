@@ -201,7 +201,12 @@ void record(GpuBench& bench, const Network& network, const std::vector<Side>& si
   }
 }
 
-Status bench_network(GpuBench& bench, const Network& network) {
+Status bench_network(GpuBench& bench, Network network) {
+  const std::vector<std::string>& wanted = bench.options.numerics;
+  std::erase_if(network.numerics, [&](NumericsMode numerics) {
+    return !wanted.empty() && std::ranges::find(wanted, name(numerics)) == wanted.end();
+  });
+  if (network.numerics.empty()) return Done{};
   constexpr double kSampleSeconds = 0.04;
   const TemporaryFolder folder;
   if (!folder.ok()) return Error{"making a temporary folder", "", ""};
