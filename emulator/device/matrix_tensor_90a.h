@@ -337,8 +337,11 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
         task.sync();
         if (task.thread() == 0) ++task.shared<Pair>(kPairAt)->exchanges;
         if (opaque(task.thread()) % 128 == 0)
-          for (uint32_t i = 0; i < slots_for_sums(kColumns); ++i)
-            barrier_arrive(Ring90::empty(memory_of(task), (step + i) % parts.slots));
+          for (uint32_t i = step; i < step + slots_for_sums(kColumns); ++i) {
+            // The phase in which nothing was brought.
+            barrier_wait(Ring90::full(memory_of(task), i % parts.slots), i / parts.slots % 2);
+            barrier_arrive(Ring90::empty(memory_of(task), i % parts.slots));
+          }
         give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
         break;
       }
