@@ -7,6 +7,7 @@
 #include "emulator/device/describer.h"
 #include "emulator/device/element.h"
 #include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_narrow_cut.h"
 #include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/product.h"
@@ -128,6 +129,25 @@ void Describer::describe_copies() {
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
 }
 
+// A narrow or a shallow product; false where what its operands lie at, or its tail, is none for it.
+bool Describer::describe_few() {
+  Matrix& to = node_.matrix;
+  const bool narrow = static_cast<Product>(to.product) == Product::narrow;
+  if (!narrow && static_cast<Product>(to.product) != Product::shallow) return false;
+  const auto aligned = [&](uint32_t operand, int64_t matrix) {
+    return record_.offset(operand) % 16 == 0 && matrix % 4 == 0;
+  };
+  if (!aligned(0, to.a_matrix) || !aligned(1, to.b_matrix)) return false;
+  if (narrow) {
+    to.narrow = narrow_cut_of(to);
+    return to.narrow.parts != 0;
+  }
+  if (to.tail_steps == Matrix::kNoTail) return false;
+  for (size_t s = 0; s < to.tail_steps; ++s)
+    if (to.tail[s].reads_operand() && record_.offset(to.tail[s].index) % 16 != 0) return false;
+  return true;
+}
+
 void Describer::describe_matrix() {
   const plan::MatrixShape shape = plan::matrix_shape(of_);
   const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
@@ -189,8 +209,13 @@ void Describer::describe_matrix() {
   to.product = static_cast<uint8_t>(product);
   to.part_columns = static_cast<uint16_t>(tiles.part_columns);
   if (product != plan::Product::ordered) {
-    to.cut = {};
+    const Cut cut = std::exchange(to.cut, {});
     describe_tail(record_, draft, result_type(0).dtype, to);
+    if (describe_few()) return;
+    if (product == plan::Product::narrow || product == plan::Product::shallow) {
+      to.product = static_cast<uint8_t>(plan::Product::ordered);
+      to.cut = cut;
+    }
   } else if (!narrow) {
     return;
   }

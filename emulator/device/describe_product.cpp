@@ -4,6 +4,7 @@
 
 #include "emulator/device/brought.h"
 #include "emulator/device/matrix_cut.h"
+#include "emulator/device/matrix_narrow_cut.h"
 #include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/group_products.h"
@@ -21,7 +22,13 @@ static_assert(static_cast<int>(Pairing::depth) == static_cast<int>(plan::Pairing
               static_cast<int>(Pairing::columns) == static_cast<int>(plan::Pairing::columns));
 static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin) &&
               static_cast<int>(Product::small) == static_cast<int>(plan::Product::small));
+static_assert(static_cast<int>(Product::narrow) == static_cast<int>(plan::Product::narrow) &&
+              static_cast<int>(Product::shallow) == static_cast<int>(plan::Product::shallow));
 static_assert(small::kMostLines == plan::kSmallLines);
+static_assert(kNarrowColumns == plan::kNarrowColumns && kNarrowDepth == plan::kNarrowDepth &&
+              narrow::kMostSums == plan::kNarrowSums);
+static_assert(kShallowDepth == plan::kShallowDepth && kShallowColumns == plan::kShallowColumns &&
+              4 * kShallowDepth * plan::kShallowRows <= kValuesBytes);
 static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
               kThinDepth == plan::kThinDepth);
 static_assert(kMaxProducts == plan::kGroupProducts && kBlockThreads == plan::kGroupOutputs &&
@@ -51,7 +58,7 @@ bool is_unary(Opcode opcode) {
 bool tail_step(const Record& record, const Draft::Step& from, Input value, const Matrix& of,
                TailStep& to) {
   const bool thin = static_cast<Product>(of.product) == Product::thin;
-  const bool one_by_one = thin || static_cast<Product>(of.product) == Product::small;
+  const bool one_by_one = static_cast<Product>(of.product) != Product::tensor;
   const auto is_value = [&](Input input) {
     return input.kind == value.kind && input.index == value.index;
   };

@@ -6,6 +6,8 @@
 #include "emulator/device/execute.h"
 #include "emulator/device/matrix.h"
 #include "emulator/device/matrix_f32.h"
+#include "emulator/device/matrix_narrow.h"
+#include "emulator/device/matrix_shallow.h"
 #include "emulator/device/matrix_small.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_tensor_90a.h"
@@ -28,23 +30,7 @@
 
 namespace trek::device {
 
-#if defined(TREK_SPECIALISED) && defined(__CUDA__)
-// Waits for the inputs of this warp's task, which is of resident::Kind::thin, and says whether it is to be executed: the
-// frame's (emulator/resident/resident.cu).
-extern "C" TREK_ON_DEVICE bool trek_await_inputs();
-#endif
-
 namespace dispatch_detail {
-
-// Of a thin product: where it is code made for one node it asks for weights before its inputs are there, elsewhere one
-// comes here when they are.
-TREK_UNIT bool await_inputs() {
-#if defined(TREK_SPECIALISED) && defined(__CUDA__)
-  return trek_await_inputs();
-#else
-  return true;
-#endif
-}
 
 // A kind that the node says, or one that is known where code is made for one node: clang then emits a single case of a
 // switch, where optimisation would have had to find the others unreachable in 26 functions that hold all units.
@@ -162,6 +148,12 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
         return multiply_tile_tensor(task, first);
       if (static_cast<Product>(task.node().matrix.product) == Product::small)
         return multiply_tile_small(task, first);
+#ifdef TREK_SPECIALISED
+      if (static_cast<Product>(task.node().matrix.product) == Product::narrow)
+        return multiply_tile_narrow(task, first);
+      if (static_cast<Product>(task.node().matrix.product) == Product::shallow)
+        return multiply_tile_shallow(task, first);
+#endif
       if (static_cast<Product>(task.node().matrix.product) == Product::ordered &&
           matrix_f32::suits(task.node()))
         return multiply_tile_f32(task, first);

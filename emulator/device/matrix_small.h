@@ -174,6 +174,16 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
   }
 }
 
+// What a step of a tail has beside the value of an output in this column, of this element.
+TREK_TILE float load_beside(const Task& task, const Node& node, const TailStep& step,
+                            int64_t column, int64_t element) {
+  if (step.second == TailStep::scalar) return as_float(task.scalar(step.index));
+  if (!step.reads_operand()) return 0;
+  const Operand& from = node.operand(step.index);
+  return as_float(load32(task.memory(from), static_cast<DType>(from.dtype),
+                         step.second == TailStep::row ? column : element));
+}
+
 // The sums of an output's warps to the result, or where the tail is not one for registers to those of the first warp.
 TREK_TILE void finish(const Task& task, const tensor::Tile& tile, uint32_t rows, uint32_t columns,
                       uint32_t ways) {
@@ -195,15 +205,7 @@ TREK_TILE void finish(const Task& task, const tensor::Tile& tile, uint32_t rows,
     const int64_t element = (tile.batch * of.m + tile.first_row + row) * of.n + column;
     each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
       const TailStep step = of.tail[s];
-      float beside = 0;
-      if (step.second == TailStep::scalar) {
-        beside = as_float(task.scalar(step.index));
-      } else if (step.reads_operand()) {
-        const Operand& from = node.operand(step.index);
-        beside = as_float(load32(task.memory(from), static_cast<DType>(from.dtype),
-                                 step.second == TailStep::row ? column : element));
-      }
-      value = thin::apply_tail_step(step, value, beside);
+      value = thin::apply_tail_step(step, value, load_beside(task, node, step, column, element));
     });
     store32(task.memory(to), static_cast<DType>(to.dtype), element, bits_of(value));
   }

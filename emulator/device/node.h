@@ -288,6 +288,8 @@ enum class Product : uint8_t {
   tensor,   // by tensor cores, in parts of kPartRows × part_columns
   thin,     // by the dot order, of at most kThinRows rows
   small,    // by tensor cores, a few outputs of a warp at a time
+  narrow,   // by the dot order, of f32 of at most kNarrowColumns columns
+  shallow,  // by the dot order, of f32 of at most kShallowDepth k
 };
 
 // How two blocks work together on tiles (plan::Pairing).
@@ -433,6 +435,30 @@ struct Small {
   uint8_t unused;
 };
 
+// What a `narrow` product has at most: columns and k; and a `shallow` one: k and columns of a tile.
+inline constexpr uint32_t kNarrowColumns = 16;
+inline constexpr uint32_t kNarrowDepth = 4096;
+inline constexpr uint32_t kShallowDepth = 16;
+inline constexpr uint32_t kShallowColumns = 1024;
+// How a narrow product brings a tile's operands, k by k part (matrix_narrow_cut.h). Where a line's k are neighbours, `line`
+// is from a line to the next; else `line` is from a k to the next. In bytes of shared memory, but for counts.
+struct NarrowSide {
+  uint32_t line;
+  uint32_t block;    // from 64 k to the next
+  uint32_t pieces;   // of 16 bytes, of a line, or of a k's lines
+  uint32_t by_line;  // k are neighbours
+};
+struct Narrow {
+  NarrowSide left;
+  NarrowSide right;
+  uint32_t ring;      // where the first slot is; sums are in front of it
+  uint32_t slot;      // of both operands at `depth` k
+  uint32_t right_at;  // within a slot, where the right operand begins
+  uint32_t depth;     // k of a part, a multiple of 64
+  uint32_t parts;
+  uint32_t all_columns;  // a thread has all columns of a line for a block of 64 k; 0: one of them
+};
+
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).
 inline constexpr uint32_t kMaxProducts = 4;
 inline constexpr uint32_t kGroupTail = 3;
@@ -493,6 +519,7 @@ struct Matrix {
     Cut cut;        // of an ordered one
     ThinWork thin;  // of a thin one
     Small small;    // of a small one
+    Narrow narrow;  // of a narrow one
   };
 };
 
@@ -587,12 +614,18 @@ TREK_ON_DEVICE inline bool is_thin(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix &&
          static_cast<Product>(node.matrix.product) == Product::thin;
 }
-// Whether a thin product's unit waits for the task's inputs, behind having asked for weights: unless a scalar is in
-// memory, which is read before the unit is entered and which another task may still write.
+// Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's behind having asked for
+// weights, those of narrow and shallow ones behind having found their places, an Adam's behind its corrections. Not where a
+// scalar is in memory, which is read before the unit is entered and which another task may still write.
 TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
   for (uint32_t i = 0; i < node.scalars; ++i)
     if (node.scalar(i).kind == Scalar::memory) return false;
-  return is_thin(node);
+  if (static_cast<Kind>(node.kind) == Kind::optimizer)
+    return static_cast<Opcode>(node.opcode) == Opcode::Adam ||
+           static_cast<Opcode>(node.opcode) == Opcode::Adamw;
+  if (static_cast<Kind>(node.kind) != Kind::matrix) return false;
+  const auto product = static_cast<Product>(node.matrix.product);
+  return product == Product::thin || product == Product::narrow || product == Product::shallow;
 }
 // Whether code that is made for a node executes a task several times, if it is told to: what is over in a moment, and
 // what is the same in every turn is little.
@@ -618,6 +651,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 44 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
+static_assert(sizeof(Narrow) == 56);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 288);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);

@@ -138,6 +138,17 @@ class Task {
 #endif
 };
 
+// Of a unit that waits for its task's inputs itself (waits_itself()), and says whether the task is to be executed: all
+// threads call it. Elsewhere one comes to the unit when they are there.
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+extern "C" TREK_ON_DEVICE bool trek_await_inputs();  // the frame's (emulator/resident/resident.cu)
+TREK_UNIT bool await_inputs() { return trek_await_inputs(); }
+#else
+TREK_UNIT bool await_inputs() { return true; }
+#endif
+// The same of a unit of which only some nodes wait themselves.
+TREK_UNIT bool await_inputs_of(const Node& node) { return !waits_itself(node) || await_inputs(); }
+
 // Element `index` of own operand i, in register form; its map is not applied.
 TREK_UNIT_CALL uint64_t operand_of(Task task, uint32_t i, int64_t index) {
   const Operand& of = task.node().operand(i);

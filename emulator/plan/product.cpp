@@ -20,6 +20,10 @@ std::string_view name(Product product) {
       return "thin";
     case Product::small:
       return "small";
+    case Product::narrow:
+      return "narrow";
+    case Product::shallow:
+      return "shallow";
   }
   return "?";
 }
@@ -57,6 +61,10 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   const bool odd = (shape.tb ? shape.whole_k : shape.n) % line_elements(type) != 0;
   const bool one_by_one = fast && half && odd;
   if (shape.m <= kThinRows && shape.k <= kThinDepth && !one_by_one) return Product::thin;
+  if (!device.interprets && type == isa::DType::f32) {
+    if (is_narrow(shape)) return Product::narrow;
+    if (is_shallow(shape)) return Product::shallow;
+  }
   if (!fast) return Product::ordered;
   return half && gains_by_small(device, type, shape) ? Product::small : Product::tensor;
 }
@@ -356,6 +364,23 @@ MatrixTiles thin_tiles(const ProductWork& work) {
   return tiles;
 }
 
+double task_of(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  switch (work.product) {
+    case Product::ordered:
+    case Product::thin:
+      break;
+    case Product::tensor:
+      return task_brought(work, tiles);
+    case Product::small:
+      return task_small(work, tiles);
+    case Product::narrow:
+      return task_narrow(work, tiles);
+    case Product::shallow:
+      return task_shallow(work, tiles);
+  }
+  return task_ordered(device, work, tiles);
+}
+
 }  // namespace
 
 std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& work) {
@@ -368,6 +393,10 @@ std::vector<MatrixTiles> candidates(const Device& device, const ProductWork& wor
       return {thin_tiles(work)};
     case Product::small:
       return small_candidates(device, work);
+    case Product::narrow:
+      return narrow_candidates(device, work);
+    case Product::shallow:
+      return shallow_candidates(device, work);
   }
   return device.packs_panels ? panel_candidates(work) : ordered_candidates(device, work);
 }
@@ -378,10 +407,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::tensor && work.copied)
     return turns_tensor(device, work, tiles, share_of(device, work, tiles)) +
            join_of(work, tiles, join_tensor(device));
-  const double task = work.product == Product::ordered ? task_ordered(device, work, tiles)
-                      : work.product == Product::small ? task_small(work, tiles)
-                                                       : task_brought(work, tiles);
-  return turns_of(device, work, tiles) * task + join_of(work, tiles, kJoin);
+  return turns_of(device, work, tiles) * task_of(device, work, tiles) + join_of(work, tiles, kJoin);
 }
 
 MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first) {

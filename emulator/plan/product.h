@@ -18,15 +18,25 @@ enum class Product : uint8_t {
   tensor,   // fast: by tensor cores, in parts of kPartRows × part_columns
   thin,     // by the dot order, of at most kThinRows rows
   small,    // fast: by tensor cores, of 16 bits, of any lines, where little has to be done
+  narrow,   // by the dot order, of f32, of at most kNarrowColumns columns
+  shallow,  // by the dot order, of f32, of at most kShallowDepth k
 };
 std::string_view name(Product product);
 inline constexpr int64_t kPartRows = 128;
 // What a `thin` product has at most: rows and k.
 inline constexpr int64_t kThinRows = 4;
 inline constexpr int64_t kThinDepth = 4096;
-// And a tile of a `small` one, in rows and in columns.
+// What a `narrow` product has at most: columns and k, and outputs of a tile times blocks of 64 k; and a `shallow` one: k, and
+// rows and columns of a tile.
+inline constexpr int64_t kNarrowColumns = 16;
+inline constexpr int64_t kNarrowDepth = 4096;
+inline constexpr int64_t kNarrowSums = 16 * 1024;
+inline constexpr int64_t kShallowDepth = 16;
+inline constexpr int64_t kShallowRows = 512;
+inline constexpr int64_t kShallowColumns = 1024;
+// What a tile of a `small` one has, in rows and in columns.
 inline constexpr int64_t kSmallLines = 128;
-// And a node with several of them: products, outputs of a tile, where those of a product are as many as of each of a
+// And a node of several thin ones: products, outputs of a tile, where those of a product are as many as of each of a
 // power of two of products, and bytes of a tile's right operands.
 inline constexpr int64_t kGroupProducts = 4;
 inline constexpr int64_t kGroupOutputs = 256;
@@ -36,6 +46,7 @@ inline constexpr int64_t kGroupBytes = int64_t{72} * 1024;
 int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element);
 
 // Products of few rows of f32, f16 or bf16 are thin, but for those of 16 bits of odd lines that may be by tensor cores;
+// narrow or shallow ones of f32 are so where code is made for them and their lines are multiples of 16 bytes;
 // others of these types by tensor cores under fast numerics, f32 as tf32, and of 16 bits small where that is
 // thought to be sooner; the rest is ordered.
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);

@@ -47,6 +47,73 @@ TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin
 }
 
 TEST_CASE(
+    "f32 products of a few columns, and of a few k, have units of their own where code is made for "
+    "them") {
+  Device device = *find_device("h200");
+  MatrixShape shape;
+  shape.m = 4096;
+  shape.n = 10;
+  shape.k = shape.whole_k = 512;
+  for (const bool fast : {false, true}) {
+    CHECK(product_of(device, fast, isa::DType::f32, shape) == Product::narrow);
+    CHECK(product_of(device, fast, isa::DType::f64, shape) == Product::ordered);
+  }
+  CHECK(product_of(device, false, isa::DType::bf16, shape) == Product::ordered);
+  shape.n = 17;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  shape.n = 10;
+  shape.k = shape.whole_k = 510;  // lines that are no pieces of 16 bytes
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::tensor);
+  shape.k = shape.whole_k = 512;
+  shape.m = 30;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::narrow);
+  shape.ta = true;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  shape.n = 512;
+  shape.k = shape.whole_k = 10;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::shallow);
+  CHECK(product_of(device, true, isa::DType::f32, shape) == Product::shallow);
+  shape.n = 510;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  shape.n = 512;
+  device.interprets = true;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+}
+
+TEST_CASE("tiles of such products have room for what is there at once, and fill a device") {
+  const Device device = *find_device("h200");
+  ProductWork work;
+  work.element = isa::DType::f32;
+  work.share = device.processors;
+  MatrixShape& shape = work.shape;
+  for (const int64_t m : {8, 132, 512, 4096, 100'000})
+    for (const int64_t k : {4, 64, 516, 4096})
+      for (const bool ta : {false, true}) {
+        shape.m = m;
+        shape.n = 10;
+        shape.k = shape.whole_k = k;
+        shape.ta = ta;
+        work.product = Product::narrow;
+        INFO(m << " rows, k " << k << (ta ? ", ta" : ""));
+        for (const MatrixTiles& tiles : candidates(device, work)) {
+          CHECK(std::min(tiles.rows, m) * shape.n * ((k + 63) / 64) <= kNarrowSums);
+          CHECK((!ta || tiles.rows % 4 == 0));
+          CHECK(estimate(device, work, tiles) > 0);
+        }
+        CHECK(choose(device, work).count >= std::min<int64_t>(m / 8, 64));
+        work.product = Product::shallow;
+        shape.k = shape.whole_k = 10;
+        shape.n = 2048;
+        for (const MatrixTiles& tiles : candidates(device, work)) {
+          CHECK(tiles.rows <= kShallowRows);
+          CHECK(tiles.columns == kShallowColumns);
+        }
+        CHECK(choose(device, work).count >= std::min<int64_t>(m / 8, 64));
+      }
+}
+
+TEST_CASE(
     "a fast product of f32 is thought to take twice the time of one of bf16, turned lines more "
     "where they do not come to registers") {
   Device device = *find_device("h200");

@@ -140,7 +140,9 @@ TEST_CASE(
       INFO(text);
       const isa::Module module = assembled(text);
       CHECK(nodes_of(checked(module, 20), isa::Opcode::Matmul) == of.nodes);
-      CHECK(nodes_of(checked(module, 1), isa::Opcode::Matmul) == (of.rows <= 4 ? of.nodes : 1));
+      // Those of a few rows or columns, whose lines are pieces of 16 bytes, have units that want it so.
+      const bool few = of.rows <= 4 || (std::string_view(of.type) == "f32" && !ta);
+      CHECK(nodes_of(checked(module, 1), isa::Opcode::Matmul) == (few ? of.nodes : 1));
       expect_as_reference(module);
     }
 }

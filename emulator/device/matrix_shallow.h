@@ -1,0 +1,166 @@
+// Products of f32 of a few k, by the dot order, which is one accumulator for each output: what the gradient of a
+// classifier's last layer gives to the layer before. Device only, in code that is made for one product.
+//
+// Such a product reads little and writes much, and most of what it reads is its tail's. So a thread keeps the right operand
+// of four columns in registers, and goes down the rows of the tile, some at a time: what the tails of all these have beside
+// the sums is asked for before anything is multiplied. The left operand is in shared memory, where all lanes read the same.
+#pragma once
+
+#if defined(__CUDA__) && defined(TREK_SPECIALISED)
+
+#include "emulator/device/matrix_f32_part.h"
+#include "emulator/device/matrix_small.h"
+
+namespace trek::device {
+
+namespace shallow {
+
+using matrix_f32::Float4;
+using small::least;
+
+inline constexpr uint32_t kFour = 4;    // columns of a thread
+inline constexpr uint32_t kStrip = 8;   // rows that it has at a time
+inline constexpr uint32_t kBeside = 8;  // fours of a strip that its tail reads
+
+// Four elements of an operand or a result, in line; of f32 they begin at a multiple of four.
+TREK_TILE Float4 load_four(const std::byte* at, DType type, int64_t element) {
+  if (type == DType::f32) return *reinterpret_cast<const Float4*>(at + 4 * element);
+  Float4 value;
+  TREK_UNROLLED
+  for (uint32_t e = 0; e < kFour; ++e) value[e] = as_float(load32(at, type, element + e));
+  return value;
+}
+TREK_TILE void store_four(std::byte* at, DType type, int64_t element, Float4 value) {
+  if (type == DType::f32) {
+    *reinterpret_cast<Float4*>(at + 4 * element) = value;
+    return;
+  }
+  TREK_UNROLLED
+  for (uint32_t e = 0; e < kFour; ++e) store32(at, type, element + e, bits_of(value[e]));
+}
+
+// A tail: how many of its steps read an element of their own for each output, and so how many rows are a strip.
+TREK_TILE uint32_t strip_of(const Matrix& of) {
+  uint32_t reads = 0;
+  each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+    reads += of.tail[s].second == TailStep::elements ? 1 : 0;
+  });
+  return reads <= 1 ? kStrip : reads == 2 ? kStrip / 2 : reads <= 4 ? kStrip / 4 : 1;
+}
+
+// The right operand's columns from `column` on: [k][column].
+TREK_TILE void load_right(const Matrix& of, const std::byte* data, int64_t column,
+                          Float4 (&right)[kShallowDepth]) {
+  each_row<kShallowDepth>(static_cast<uint32_t>(of.k), [&](uint32_t k) TREK_TILE_LAMBDA {
+    if (of.b_column == 1) {
+      right[k] = *reinterpret_cast<const Float4*>(data + 4 * (k * of.b_k + column));
+      return;
+    }
+    TREK_UNROLLED
+    for (uint32_t e = 0; e < kFour; ++e)
+      right[k][e] =
+          *reinterpret_cast<const float*>(data + 4 * ((column + e) * of.b_column + k * of.b_k));
+  });
+}
+
+}  // namespace shallow
+
+// The tile of number `number` of a node whose product is `shallow`; its tail is one for registers.
+TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
+  using namespace shallow;  // NOLINT(google-build-using-namespace)
+  const Node& node = task.node();
+  const Matrix& of = node.matrix;
+  const tensor::Tile tile = tensor::tile_of(of, number);
+  const auto rows = static_cast<uint32_t>(tile.end_row - tile.first_row);
+  const auto depth = static_cast<uint32_t>(of.k);
+  const uint32_t line =
+      (depth + kFour - 1) / kFour * kFour;  // of the left operand, in shared memory
+  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
+    return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
+  };
+  const std::byte* left = task.memory(node.operand(0)) +
+                          4 * (matrix(of.a_batch) * of.a_matrix + tile.first_row * of.a_row);
+  const std::byte* right = task.memory(node.operand(1)) + 4 * (matrix(of.b_batch) * of.b_matrix);
+  const uint32_t panel = shared_address(task.shared<std::byte>(shared_at::kValues));
+  if (!await_inputs_of(node)) return;
+  TREK_ROLLED
+  for (uint32_t i = task.thread(); i < rows * depth; i += kBlockThreads) {
+    const uint32_t row = i / depth;
+    const uint32_t k = i - row * depth;
+    copy_ahead<4>(panel + 4 * (row * line + k), left + 4 * (row * of.a_row + k * of.a_k));
+  }
+  commit_copies();
+
+  // Threads side by side have all columns, and as many times so many as there are go down every so many rows.
+  const auto wide =
+      static_cast<uint32_t>((of.n < of.tile_columns ? of.n : of.tile_columns) / kFour);
+  const uint32_t apart = kBlockThreads / wide;
+  const uint32_t first = task.thread() / wide;
+  const int64_t column = tile.first_column + kFour * (task.thread() - first * wide);
+  const bool exists = first < apart && column < tile.end_column;
+  Float4 by_column[kShallowDepth] = {};
+  Float4 by_row[kMaxTail] = {};  // what steps read of the column
+  if (exists) {
+    load_right(of, right, column, by_column);
+    each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+      if (of.tail[s].second != TailStep::row) return;
+      const Operand& from = node.operand(of.tail[s].index);
+      by_row[s] = load_four(task.memory(from), static_cast<DType>(from.dtype), column);
+    });
+  }
+  wait_for_copies(0);
+  task.sync();
+  if (!exists) return;
+  const Operand& to = node.result(0);
+  const uint32_t strip = strip_of(of);
+  const auto element_of = [&](uint32_t row) TREK_TILE_LAMBDA {
+    return (tile.batch * of.m + tile.first_row + row) * of.n + column;
+  };
+  TREK_ROLLED
+  for (uint32_t row = first; row < rows; row += strip * apart) {
+    // Of a row that there is not, what it reads is that of the last.
+    const auto at = [&](uint32_t j) TREK_TILE_LAMBDA { return least(row + j * apart, rows - 1); };
+    Float4 beside[kBeside];
+    uint32_t reads = 0;
+    each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+      if (of.tail[s].second != TailStep::elements) return;
+      const Operand& from = node.operand(of.tail[s].index);
+      each_row<kStrip>(strip, [&](uint32_t j) TREK_TILE_LAMBDA {
+        beside[reads * strip + j] =
+            load_four(task.memory(from), static_cast<DType>(from.dtype), element_of(at(j)));
+      });
+      ++reads;
+    });
+    each_row<kStrip>(strip, [&](uint32_t j) TREK_TILE_LAMBDA {
+      const auto* by_k = task.shared<const float>(shared_at::kValues) + at(j) * line;
+      Float4 sum = {0, 0, 0, 0};
+      each_row<kShallowDepth / kFour>(line / kFour, [&](uint32_t four) TREK_TILE_LAMBDA {
+        const Float4 a = reinterpret_cast<const Float4*>(by_k)[four];
+        TREK_UNROLLED
+        for (uint32_t e = 0; e < kFour; ++e) {
+          if (kFour * four + e >= depth) continue;
+          TREK_UNROLLED
+          for (uint32_t c = 0; c < kFour; ++c)
+            sum[c] = semantics::fma(a[e], by_column[kFour * four + e][c], sum[c]);
+        }
+      });
+      uint32_t read = 0;
+      each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+        const TailStep step = of.tail[s];
+        Float4 second = {0, 0, 0, 0};
+        if (step.second == TailStep::row) second = by_row[s];
+        if (step.second == TailStep::elements) second = beside[read++ * strip + j];
+        if (step.second == TailStep::scalar) second = as_float(task.scalar(step.index));
+        TREK_UNROLLED
+        for (uint32_t c = 0; c < kFour; ++c)
+          sum[c] = thin::apply_tail_step(step, sum[c], second[c]);
+      });
+      if (row + j * apart < rows)
+        store_four(task.memory(to), static_cast<DType>(to.dtype), element_of(row + j * apart), sum);
+    });
+  }
+}
+
+}  // namespace trek::device
+
+#endif  // __CUDA__ && TREK_SPECIALISED
