@@ -53,6 +53,16 @@ done
 echo "== tiles that two blocks work on together: the bits of ref, and traps"
 TREK_BIN=$p/bin quick 140 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
 
+echo "== products of a few columns and of a few k: the digests of ref"
+for engine in ref jit; do
+  quick 60 "$run" tests/gpu/few_products.trek --engine $engine --digest --quiet >"$out/few-$engine.txt" 2>&1 || fail "few_products on $engine"
+done
+if grep -q '^@' "$out/few-ref.txt" && cmp -s "$out/few-ref.txt" "$out/few-jit.txt"; then
+  fact[same_digests_few_products]=$(grep -c '^@' "$out/few-ref.txt")
+else
+  fail "few_products differ"
+fi
+
 echo "== programs: the digests of the resident emulator; load and run, first and again"
 for program in chain_within mlp_forward mlp_step lstm gpt2_token; do
   numerics=strict
