@@ -129,7 +129,7 @@ void Describer::describe_copies() {
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
 }
 
-// A narrow or a shallow product; false where what its operands lie at, or its tail, is none for it.
+// A narrow or a shallow product; false where the place of its operands, its tiles or its tail is none for it.
 bool Describer::describe_few() {
   Matrix& to = node_.matrix;
   const bool narrow = static_cast<Product>(to.product) == Product::narrow;
@@ -139,10 +139,13 @@ bool Describer::describe_few() {
   };
   if (!aligned(0, to.a_matrix) || !aligned(1, to.b_matrix)) return false;
   if (narrow) {
+    if (to.across != 1) return false;
     to.narrow = narrow_cut_of(to);
     return to.narrow.parts != 0;
   }
-  if (to.tail_steps == Matrix::kNoTail) return false;
+  if (to.tail_steps == Matrix::kNoTail || to.tile_columns % 4 != 0 ||
+      std::min(to.n, to.tile_columns) > kShallowColumns || to.tile_rows > plan::kShallowRows)
+    return false;
   for (size_t s = 0; s < to.tail_steps; ++s)
     if (to.tail[s].reads_operand() && record_.offset(to.tail[s].index) % 16 != 0) return false;
   return true;

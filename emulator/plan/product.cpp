@@ -62,8 +62,8 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   const bool one_by_one = fast && half && odd;
   if (shape.m <= kThinRows && shape.k <= kThinDepth && !one_by_one) return Product::thin;
   if (!device.interprets && type == isa::DType::f32) {
-    if (is_narrow(shape)) return Product::narrow;
-    if (is_shallow(shape)) return Product::shallow;
+    if (is_narrow(device, shape)) return Product::narrow;
+    if (is_shallow(device, shape)) return Product::shallow;
   }
   if (!fast) return Product::ordered;
   return half && gains_by_small(device, type, shape) ? Product::small : Product::tensor;

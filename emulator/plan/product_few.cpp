@@ -50,7 +50,19 @@ std::vector<MatrixTiles> tiles_of_rows(const Device& device, const ProductWork& 
   return found;
 }
 
-int64_t k_of(const ProductWork& work) { return std::min(work.shape.k, kNarrowDepth); }
+int64_t k_of(const MatrixShape& shape) { return std::min(shape.k, kNarrowDepth); }
+
+// Rows of a narrow tile: multiples of so many, and so many at most, whose sums have room; the same for all parts of a k.
+int64_t least_rows(const MatrixShape& shape) { return shape.ta ? kFour : 1; }
+int64_t most_rows(const MatrixShape& shape) {
+  constexpr int64_t kMost = 128;
+  const int64_t sums = shape.n * parts_of(std::min(shape.whole_k, kNarrowDepth), kBlock);
+  const int64_t least = least_rows(shape);
+  return std::clamp<int64_t>(kNarrowSums / sums / least * least, least, kMost);
+}
+bool may_have(const Device& device, const MatrixShape& shape, int64_t rows, int64_t columns) {
+  return tiles_of(shape, rows, columns).count <= std::max(most_tasks(device), shape.batches);
+}
 
 // Operands come at once, as fast as the second-level cache gives them to all.
 double copies_of(const ProductWork& work, const MatrixTiles& tiles, double bytes) {
@@ -60,21 +72,22 @@ double copies_of(const ProductWork& work, const MatrixTiles& tiles, double bytes
 
 }  // namespace
 
-bool is_narrow(const MatrixShape& shape) {
+bool is_narrow(const Device& device, const MatrixShape& shape) {
   return shape.n <= kNarrowColumns && shape.k <= kNarrowDepth && in_fours(shape.k) &&
-         in_fours(shape.whole_k) && (!shape.ta || in_fours(shape.m));
+         in_fours(shape.whole_k) && (!shape.ta || in_fours(shape.m)) &&
+         may_have(device, shape, most_rows(shape), shape.n);
 }
 
-bool is_shallow(const MatrixShape& shape) {
+bool is_shallow(const Device& device, const MatrixShape& shape) {
   constexpr int64_t kColumns = 32;
-  return shape.whole_k <= kShallowDepth && in_fours(shape.n) && shape.n >= kColumns;
+  return shape.whole_k <= kShallowDepth && in_fours(shape.n) && shape.n >= kColumns &&
+         may_have(device, shape, kShallowRows, kShallowColumns);
 }
 
 std::vector<MatrixTiles> narrow_candidates(const Device& device, const ProductWork& work) {
-  const int64_t sums = work.shape.n * parts_of(k_of(work), kBlock);
-  const int64_t least = work.shape.ta ? kFour : 1;
-  const int64_t most = std::clamp<int64_t>(kNarrowSums / sums / least * least, least, 128);
-  return tiles_of_rows(device, work, rows_of_tiles(work, least, most), work.shape.n);
+  const std::vector<int64_t> rows =
+      rows_of_tiles(work, least_rows(work.shape), most_rows(work.shape));
+  return tiles_of_rows(device, work, rows, work.shape.n);
 }
 
 std::vector<MatrixTiles> shallow_candidates(const Device& device, const ProductWork& work) {
@@ -83,11 +96,11 @@ std::vector<MatrixTiles> shallow_candidates(const Device& device, const ProductW
 }
 
 double task_narrow(const ProductWork& work, const MatrixTiles& tiles) {
-  const auto k = static_cast<double>(k_of(work));
+  const auto k = static_cast<double>(k_of(work.shape));
   const auto n = static_cast<double>(work.shape.n);
   const int64_t rows = std::min(tiles.rows, work.shape.m);
   const int64_t brought = work.shape.ta ? parts_of(rows, kSector) * kSector : rows;
-  const auto blocks = static_cast<double>(parts_of(k_of(work), kBlock));
+  const auto blocks = static_cast<double>(parts_of(k_of(work.shape), kBlock));
   const double bytes = 4 * k * (static_cast<double>(brought) + n);
   // A thread has a line's block with all columns, and four schedulers have a warp each.
   const double products =

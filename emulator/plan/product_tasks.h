@@ -39,9 +39,9 @@ Join join_tensor(const Device& device);
 std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work);
 double task_brought(const ProductWork& work, const MatrixTiles& tiles);
 
-// Of a few columns and of a few k (product_few.cpp): which are such products.
-bool is_narrow(const MatrixShape& shape);
-bool is_shallow(const MatrixShape& shape);
+// Of a few columns and of a few k (product_few.cpp): which are such products, of no more rows than tiles may have.
+bool is_narrow(const Device& device, const MatrixShape& shape);
+bool is_shallow(const Device& device, const MatrixShape& shape);
 std::vector<MatrixTiles> narrow_candidates(const Device& device, const ProductWork& work);
 std::vector<MatrixTiles> shallow_candidates(const Device& device, const ProductWork& work);
 double task_narrow(const ProductWork& work, const MatrixTiles& tiles);

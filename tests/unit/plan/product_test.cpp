@@ -77,6 +77,9 @@ TEST_CASE(
   shape.n = 510;
   CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
   shape.n = 512;
+  shape.m = 10'000'000;  // whose tiles would be more than a node may have
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
+  shape.m = 30;
   device.interprets = true;
   CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
 }
