@@ -132,13 +132,11 @@ void Describer::describe_copies() {
 // A narrow or a shallow product; false where the place of its operands, its tiles or its tail is none for it.
 bool Describer::describe_few() {
   Matrix& to = node_.matrix;
-  const bool narrow = static_cast<Product>(to.product) == Product::narrow;
-  if (!narrow && static_cast<Product>(to.product) != Product::shallow) return false;
   const auto aligned = [&](uint32_t operand, int64_t matrix) {
     return record_.offset(operand) % 16 == 0 && matrix % 4 == 0;
   };
   if (!aligned(0, to.a_matrix) || !aligned(1, to.b_matrix)) return false;
-  if (narrow) {
+  if (static_cast<Product>(to.product) == Product::narrow) {
     if (to.across != 1) return false;
     to.narrow = narrow_cut_of(to);
     return to.narrow.parts != 0;
@@ -214,8 +212,8 @@ void Describer::describe_matrix() {
   if (product != plan::Product::ordered) {
     const Cut cut = std::exchange(to.cut, {});
     describe_tail(record_, draft, result_type(0).dtype, to);
-    if (describe_few()) return;
     if (product == plan::Product::narrow || product == plan::Product::shallow) {
+      if (describe_few()) return;
       to.product = static_cast<uint8_t>(plan::Product::ordered);
       to.cut = cut;
     }

@@ -23,8 +23,6 @@ namespace narrow {
 using matrix_f32::Float4;
 using small::least;
 
-TREK_TILE void copy_piece(uint32_t to, const std::byte* from) { copy_ahead<kPiece>(to, from); }
-
 // Starts bringing the k [k, k + there) of so many lines to `panel`: from `data`, where the first of them at the first k
 // is, in bytes of memory from one line or k to the next.
 TREK_TILE void bring_lines(const Task& task, const NarrowSide& side, const std::byte* data,
@@ -40,7 +38,8 @@ TREK_TILE void bring_lines(const Task& task, const NarrowSide& side, const std::
     const uint32_t apart = blocks * (side.block - kBlock * (side.by_line != 0 ? 4 : side.line));
     const int64_t first =
         side.by_line != 0 ? row * pitch + 4 * int64_t{k} : (int64_t{k} + row) * pitch;
-    copy_piece(panel + row * side.line + piece * kPiece + apart, data + first + piece * kPiece);
+    copy_ahead<kPiece>(panel + row * side.line + piece * kPiece + apart,
+                       data + first + piece * kPiece);
   }
 }
 // The same of all columns at a k, which follow each other in memory.
@@ -50,26 +49,17 @@ TREK_TILE void bring_run(const Task& task, const NarrowSide& side, const std::by
   const uint32_t of_a_block = kBlock * side.line / kPiece;
   TREK_ROLLED
   for (uint32_t i = task.thread(); i < pieces; i += kBlockThreads)
-    copy_piece(panel + i * kPiece + i / of_a_block * kPiece,
-               data + int64_t{k} * side.line + i * kPiece);
+    copy_ahead<kPiece>(panel + i * kPiece + i / of_a_block * kPiece,
+                       data + int64_t{k} * side.line + i * kPiece);
 }
 
-TREK_TILE float load_one(uint32_t at) {
-  float value;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at) : "memory");
-  return value;
-}
+TREK_TILE float load_one(uint32_t at) { return semantics::from_bits<float>(tensor::load_word(at)); }
 TREK_TILE Float4 load_four(uint32_t at) {
+  uint32_t piece[4];
+  tensor::load_piece(piece, at);
   Float4 value;
-  float x;
-  float y;
-  float z;
-  float w;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(x), "=f"(y), "=f"(z), "=f"(w)
-               : "r"(at)
-               : "memory");
-  value = Float4{x, y, z, w};
+  TREK_UNROLLED
+  for (uint32_t e = 0; e < 4; ++e) value[e] = semantics::from_bits<float>(piece[e]);
   return value;
 }
 
@@ -109,32 +99,28 @@ TREK_TILE void multiply_all(const NarrowSide& left, const NarrowSide& right, uin
 // And with one.
 TREK_TILE float multiply_one(const NarrowSide& left, const NarrowSide& right, uint32_t left_at,
                              uint32_t right_at, uint32_t k) {
+  constexpr uint32_t kAhead = 4;  // fours of which all that is read is on its way
   float sum = 0;
-  const auto step = [&](uint32_t four) TREK_TILE_LAMBDA {
-    const Float4 a = load_line(left, left_at + four * four_k(left));
-    const Float4 b = load_line(right, right_at + four * four_k(right));
-    TREK_UNROLLED
-    for (uint32_t e = 0; e < kPieceK; ++e) sum = semantics::fma(a[e], b[e], sum);
-  };
-  constexpr uint32_t kAhead = 4;  // of which all that is read is on its way
   uint32_t four = 0;
-  TREK_ROLLED
-  for (; four + kAhead <= k / kPieceK; four += kAhead) {
-    Float4 a[kAhead];
-    Float4 b[kAhead];
+  const auto multiply = [&]<uint32_t kFours>() TREK_TILE_LAMBDA {
+    Float4 a[kFours];
+    Float4 b[kFours];
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kAhead; ++i) {
+    for (uint32_t i = 0; i < kFours; ++i) {
       a[i] = load_line(left, left_at + (four + i) * four_k(left));
       b[i] = load_line(right, right_at + (four + i) * four_k(right));
     }
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kAhead; ++i) {
+    for (uint32_t i = 0; i < kFours; ++i) {
       TREK_UNROLLED
       for (uint32_t e = 0; e < kPieceK; ++e) sum = semantics::fma(a[i][e], b[i][e], sum);
     }
-  }
+    four += kFours;
+  };
   TREK_ROLLED
-  for (; four < k / kPieceK; ++four) step(four);
+  while (four + kAhead <= k / kPieceK) multiply.template operator()<kAhead>();
+  TREK_ROLLED
+  while (four < k / kPieceK) multiply.template operator()<1>();
   return sum;
 }
 
@@ -223,12 +209,11 @@ TREK_UNIT_CALL void multiply_tile_narrow(Task task, int64_t number) {
   const auto most_lines = static_cast<uint32_t>(of.m < of.tile_rows ? of.m : of.tile_rows);
   const auto columns = static_cast<uint32_t>(of.n);
   const auto k_end = static_cast<uint32_t>(of.k);
-  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
-    return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
-  };
-  const std::byte* left = task.memory(node.operand(0)) +
-                          4 * (matrix(of.a_batch) * of.a_matrix + tile.first_row * of.a_row);
-  const std::byte* right = task.memory(node.operand(1)) + 4 * (matrix(of.b_batch) * of.b_matrix);
+  const std::byte* left =
+      task.memory(node.operand(0)) +
+      4 * (tensor::matrix_of(node, of.a_batch, tile) * of.a_matrix + tile.first_row * of.a_row);
+  const std::byte* right =
+      task.memory(node.operand(1)) + 4 * (tensor::matrix_of(node, of.b_batch, tile) * of.b_matrix);
   const int64_t left_pitch = 4 * (cut.left.by_line != 0 ? of.a_row : of.a_k);
   const uint32_t ring = shared_address(task.shared<std::byte>(cut.ring));
   const auto there = [&](uint32_t part)

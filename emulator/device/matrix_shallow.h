@@ -75,12 +75,11 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
   const auto depth = static_cast<uint32_t>(of.k);
   const uint32_t line =
       (depth + kFour - 1) / kFour * kFour;  // of the left operand, in shared memory
-  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
-    return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
-  };
-  const std::byte* left = task.memory(node.operand(0)) +
-                          4 * (matrix(of.a_batch) * of.a_matrix + tile.first_row * of.a_row);
-  const std::byte* right = task.memory(node.operand(1)) + 4 * (matrix(of.b_batch) * of.b_matrix);
+  const std::byte* left =
+      task.memory(node.operand(0)) +
+      4 * (tensor::matrix_of(node, of.a_batch, tile) * of.a_matrix + tile.first_row * of.a_row);
+  const std::byte* right =
+      task.memory(node.operand(1)) + 4 * (tensor::matrix_of(node, of.b_batch, tile) * of.b_matrix);
   const uint32_t panel = shared_address(task.shared<std::byte>(shared_at::kValues));
   if (!await_inputs_of(node)) return;
   TREK_ROLLED

@@ -224,23 +224,22 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
   const auto columns = static_cast<uint32_t>(tile.end_column - tile.first_column);
   const bool a_by_line = of.a_k == 1;
   const bool b_by_line = of.b_k == 1;
-  const auto matrix = [&](Map batches) TREK_TILE_LAMBDA {
-    return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
-  };
-  const Side left = {task.memory(node.operand(0)) +
-                         2 * (matrix(of.a_batch) * of.a_matrix + tile.first_row * of.a_row),
-                     static_cast<uint32_t>(2 * (a_by_line ? of.a_row : of.a_k)),
-                     rows,
-                     cut.left_run,
-                     cut.left_bits,
-                     a_by_line};
-  const Side right = {task.memory(node.operand(1)) +
-                          2 * (matrix(of.b_batch) * of.b_matrix + tile.first_column * of.b_column),
-                      static_cast<uint32_t>(2 * (b_by_line ? of.b_column : of.b_k)),
-                      columns,
-                      cut.right_run,
-                      cut.right_bits,
-                      b_by_line};
+  const Side left = {
+      task.memory(node.operand(0)) +
+          2 * (tensor::matrix_of(node, of.a_batch, tile) * of.a_matrix + tile.first_row * of.a_row),
+      static_cast<uint32_t>(2 * (a_by_line ? of.a_row : of.a_k)),
+      rows,
+      cut.left_run,
+      cut.left_bits,
+      a_by_line};
+  const Side right = {
+      task.memory(node.operand(1)) + 2 * (tensor::matrix_of(node, of.b_batch, tile) * of.b_matrix +
+                                          tile.first_column * of.b_column),
+      static_cast<uint32_t>(2 * (b_by_line ? of.b_column : of.b_k)),
+      columns,
+      cut.right_run,
+      cut.right_bits,
+      b_by_line};
   Warps warps;
   warps.across = (columns + kColumns - 1) / kColumns;
   warps.blocks = (rows + kRows - 1) / kRows * warps.across;

@@ -1,7 +1,7 @@
 // Where a tile of a product lies. Host and device.
 #pragma once
 
-#include "emulator/device/node.h"
+#include "emulator/device/index.h"
 
 namespace trek::device::tensor {
 
@@ -24,6 +24,11 @@ TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
   tile.end_column =
       tile.first_column + of.tile_columns < of.n ? tile.first_column + of.tile_columns : of.n;
   return tile;
+}
+
+// The matrix that it has of an operand, whose batches are mapped so.
+TREK_TILE int64_t matrix_of(const Node& node, Map batches, const Tile& tile) {
+  return tile.batch == 0 ? 0 : place_of(node, batches, tile.batch);
 }
 
 }  // namespace trek::device::tensor

@@ -33,20 +33,19 @@ std::vector<int64_t> rows_of_tiles(const ProductWork& work, int64_t least, int64
     if (std::ranges::find(found, rows) == found.end()) found.push_back(rows);
   return found;
 }
+bool may_have(const Device& device, const MatrixShape& shape, const MatrixTiles& tiles) {
+  return tiles.count <= std::max(most_tasks(device), shape.batches);
+}
 // Of these the ones that a node may have so many of; or the largest.
 std::vector<MatrixTiles> tiles_of_rows(const Device& device, const ProductWork& work,
                                        const std::vector<int64_t>& all, int64_t columns) {
   std::vector<MatrixTiles> found;
-  const int64_t most = std::max(most_tasks(device), work.shape.batches);
   for (const int64_t rows : all) {
-    MatrixTiles tiles = tiles_of(work.shape, rows, columns);
-    tiles.split = work.most_split;
-    if (tiles.count <= most) found.push_back(tiles);
+    const MatrixTiles tiles = tiles_of(work.shape, rows, columns);
+    if (may_have(device, work.shape, tiles)) found.push_back(tiles);
   }
-  if (found.empty()) {
-    found.push_back(tiles_of(work.shape, std::ranges::max(all), columns));
-    found.back().split = work.most_split;
-  }
+  if (found.empty()) found.push_back(tiles_of(work.shape, std::ranges::max(all), columns));
+  for (MatrixTiles& tiles : found) tiles.split = work.most_split;
   return found;
 }
 
@@ -60,9 +59,6 @@ int64_t most_rows(const MatrixShape& shape) {
   const int64_t least = least_rows(shape);
   return std::clamp<int64_t>(kNarrowSums / sums / least * least, least, kMost);
 }
-bool may_have(const Device& device, const MatrixShape& shape, int64_t rows, int64_t columns) {
-  return tiles_of(shape, rows, columns).count <= std::max(most_tasks(device), shape.batches);
-}
 
 // Operands come at once, as fast as the second-level cache gives them to all.
 double copies_of(const ProductWork& work, const MatrixTiles& tiles, double bytes) {
@@ -75,13 +71,13 @@ double copies_of(const ProductWork& work, const MatrixTiles& tiles, double bytes
 bool is_narrow(const Device& device, const MatrixShape& shape) {
   return shape.n <= kNarrowColumns && shape.k <= kNarrowDepth && in_fours(shape.k) &&
          in_fours(shape.whole_k) && (!shape.ta || in_fours(shape.m)) &&
-         may_have(device, shape, most_rows(shape), shape.n);
+         may_have(device, shape, tiles_of(shape, most_rows(shape), shape.n));
 }
 
 bool is_shallow(const Device& device, const MatrixShape& shape) {
   constexpr int64_t kColumns = 32;
   return shape.whole_k <= kShallowDepth && in_fours(shape.n) && shape.n >= kColumns &&
-         may_have(device, shape, kShallowRows, kShallowColumns);
+         may_have(device, shape, tiles_of(shape, kShallowRows, kShallowColumns));
 }
 
 std::vector<MatrixTiles> narrow_candidates(const Device& device, const ProductWork& work) {
