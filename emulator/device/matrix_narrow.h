@@ -233,7 +233,6 @@ TREK_UNIT_CALL void multiply_tile_narrow(Task task, int64_t number) {
     }
     commit_copies();
   };
-  if (!await_inputs_of(node)) return;
   ask(0);
   // What tails read is asked for while operands are on their way: of as many outputs as registers are for.
   constexpr uint32_t kAhead = 2;

@@ -81,7 +81,6 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
   const std::byte* right =
       task.memory(node.operand(1)) + 4 * (tensor::matrix_of(node, of.b_batch, tile) * of.b_matrix);
   const uint32_t panel = shared_address(task.shared<std::byte>(shared_at::kValues));
-  if (!await_inputs_of(node)) return;
   TREK_ROLLED
   for (uint32_t i = task.thread(); i < rows * depth; i += kBlockThreads) {
     const uint32_t row = i / depth;

@@ -614,18 +614,12 @@ TREK_ON_DEVICE inline bool is_thin(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix &&
          static_cast<Product>(node.matrix.product) == Product::thin;
 }
-// Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's behind having asked for
-// weights, those of narrow and shallow ones behind having found their places, an Adam's behind its corrections. Not where a
-// scalar is in memory, which is read before the unit is entered and which another task may still write.
+// Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's, behind having asked for
+// weights, unless a scalar is in memory, which is read before the unit is entered and which another task may still write.
 TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
   for (uint32_t i = 0; i < node.scalars; ++i)
     if (node.scalar(i).kind == Scalar::memory) return false;
-  if (static_cast<Kind>(node.kind) == Kind::optimizer)
-    return static_cast<Opcode>(node.opcode) == Opcode::Adam ||
-           static_cast<Opcode>(node.opcode) == Opcode::Adamw;
-  if (static_cast<Kind>(node.kind) != Kind::matrix) return false;
-  const auto product = static_cast<Product>(node.matrix.product);
-  return product == Product::thin || product == Product::narrow || product == Product::shallow;
+  return is_thin(node);
 }
 // Whether code that is made for a node executes a task several times, if it is told to: what is over in a moment, and
 // what is the same in every turn is little.

@@ -146,8 +146,6 @@ TREK_UNIT bool await_inputs() { return trek_await_inputs(); }
 #else
 TREK_UNIT bool await_inputs() { return true; }
 #endif
-// The same of a unit of which only some nodes wait themselves.
-TREK_UNIT bool await_inputs_of(const Node& node) { return !waits_itself(node) || await_inputs(); }
 
 // Element `index` of own operand i, in register form; its map is not applied.
 TREK_UNIT_CALL uint64_t operand_of(Task task, uint32_t i, int64_t index) {

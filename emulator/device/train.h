@@ -216,10 +216,9 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
   auto& adam_with = *task.shared<semantics::AdamParameters<C>>(shared_at::kValues);
   if (opcode == Opcode::Adam || opcode == Opcode::Adamw) {
     const auto step = static_cast<int64_t>(task.attribute(5));
-    if (step < 1) return await_inputs_of(node) ? task.fail(-1) : void();
+    if (step < 1) return task.fail(-1);
     make_adam<C>(task, lr, third, fourth, real_of<C>(task.attribute(4)), weight_decay, step,
                  adam_with);
-    if (!await_inputs_of(node)) return;
   }
   const Rule<C> with = {lr, weight_decay, third, fourth, node.flag != 0, &adam_with};
   switch (opcode) {
