@@ -395,6 +395,54 @@ struct Best {
   }
 };
 
+#ifdef TREK_SPECIALISED
+// The best of a line of floats in line, from a multiple of 16 bytes on, for one of the block's threads: fours, which come
+// to shared memory in groups, many of them at once, each thread its own; and what is behind them.
+template <class Key>
+TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n, Key key_of) {
+  constexpr uint32_t kGroup = 4;
+  constexpr uint32_t kGroups = 6;
+  constexpr uint32_t kRing = shared_at::kWork + 1024;
+  static_assert(kRing + 16 * kGroup * kGroups * kBlockThreads <= kSharedBytes);
+  const uint32_t thread = task.thread();
+  const uint32_t threads = kBlockThreads;
+  const uint32_t fours = n / 4;
+  const uint32_t groups = (fours + kGroup * threads - 1) / (kGroup * threads);
+  const auto place = [&](uint32_t g, uint32_t e) { return (g * kGroup + e) * threads + thread; };
+  const auto slot = [&](uint32_t g, uint32_t e) { return kRing + 16 * place(g % kGroups, e); };
+  const auto ask = [&](uint32_t g) {
+#pragma unroll
+    for (uint32_t e = 0; e < kGroup; ++e)
+      if (place(g, e) < fours)
+        copy_ahead<16>(shared_address(task.shared<std::byte>(slot(g, e))),
+                       from + size_t{16} * place(g, e));
+    commit_copies();
+  };
+  Best best{0, ~0u};
+  // Ascending, so that an equal key comes too late.
+  const auto look = [&](uint32_t i, uint32_t word) {
+    const uint32_t key = key_of(as_float(word));
+    if (key > best.key) best = {key, i};
+  };
+  TREK_ROLLED
+  for (uint32_t g = 0; g + 1 < kGroups; ++g) ask(g);
+  TREK_ROLLED
+  for (uint32_t g = 0; g < groups; ++g) {
+    ask(g + kGroups - 1);
+    wait_for_copies(kGroups - 1);
+#pragma unroll
+    for (uint32_t e = 0; e < kGroup; ++e) {
+      if (place(g, e) >= fours) continue;
+      const Words four = *task.shared<const Words>(slot(g, e));
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) look(4 * place(g, e) + j, four.e[j]);
+    }
+  }
+  if (thread < n % 4) look(4 * fours + thread, read<uint32_t>(from, 4 * fours + thread));
+  return best;
+}
+#endif
+
 // argmax and argmin of lines [line, end). One line is the whole block's where there are few.
 TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
   constexpr uint32_t kLines = 32;
@@ -414,12 +462,19 @@ TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
     for (uint32_t l = together ? 0 : warp; l < lines; l += together ? 1 : team()) {
       const std::byte* from = lying.line(node, line + l);
       Best best{0, ~0u};
-      const auto look = [&](uint32_t i, float x) {
-        best.look(least ? semantics::least_key(x) : semantics::order_key(x), i);
+      const auto key_of = [&](float x) {
+        return least ? semantics::least_key(x) : semantics::order_key(x);
       };
+      const auto look = [&](uint32_t i, float x) { best.look(key_of(x), i); };
       const uint32_t first = together ? task.thread() : lane;
       const uint32_t step = together ? task.threads() : 32;
-      if (lying.type == DType::f32)
+#ifdef TREK_SPECIALISED  // in the resident kernel products by tensor cores lose registers where this is
+      if (together && task.threads() == kBlockThreads && lying.type == DType::f32 &&
+          lying.pitch == 4 && reinterpret_cast<uintptr_t>(from) % 16 == 0)
+        best = best_of_fours(task, from, n, key_of);
+      else
+#endif
+          if (lying.type == DType::f32)
         each_element<DType::f32>(from, lying.pitch, first, step, n, look);
       else
         each_element<DType::bf16>(from, lying.pitch, first, step, n, look);
