@@ -140,7 +140,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
         return multiply_staying(task, of, task.context().arena);
       }
       if (static_cast<Product>(task.node().matrix.product) == Product::thin)
-        return multiply_tile_thin(task, task.node(), first, task.context().arena,
+        return multiply_tile_thin(task, task.node(), first, count, task.context().arena,
                                   [] { return await_inputs(); });
 #endif
 #ifdef __CUDA__
@@ -359,7 +359,7 @@ TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environ
 template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Ready ready) {
-  multiply_tile_thin(Task(block), node, tile, environment.arena,
+  multiply_tile_thin(Task(block), node, tile, 1, environment.arena,
                      [&] { return thin_is_ready(block, node, environment, ready); });
 }
 

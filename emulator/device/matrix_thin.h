@@ -22,6 +22,7 @@
 
 #include "emulator/device/matrix_thin_group.h"
 #include "emulator/device/matrix_thin_left.h"
+#include "emulator/device/matrix_thin_packed.h"
 
 namespace trek::device {
 
@@ -41,7 +42,7 @@ TREK_TILE void ask_pieces(const Task& task, const Work& work, const std::byte* f
   const uint32_t lines = by_line ? columns : cut.k;
   const uint32_t pieces = element * (by_line ? cut.k : columns) / kBytes;  // of a line
   const uint32_t of_block = element * kBlock / kBytes;
-  const uint32_t of_line = cut.blocks * cut.row;
+  const uint32_t of_line = line_of(cut, element);
   const uint32_t lines_on = task.threads() / pieces;
   const uint32_t pieces_on = task.threads() - lines_on * pieces;
   uint32_t line = task.thread() / pieces;
@@ -137,6 +138,15 @@ TREK_TILE void stage(const Task& task, const Work& work) {
   TREK_ROLLED
   for (uint32_t r = 0; r < cut.rows; ++r) {
     const std::byte* row = work.left + r * of.a_row * kBytes;
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+    if constexpr (kType != DType::f32)
+      if (by_tensor_cores(cut)) {
+        TREK_ROLLED
+        for (uint32_t k = task.thread(); k < cut.k; k += task.threads())
+          *task.shared<Aliased<uint16_t>>(row_at() + 2 * k) = read<uint16_t>(row, k * of.a_k);
+        continue;
+      }
+#endif
     if (cut.fours != 0) {
       TREK_ROLLED
       for (uint32_t k = kEach * task.thread(); k < cut.k; k += kEach * task.threads()) {
@@ -163,6 +173,28 @@ TREK_TILE void stage(const Task& task, const Work& work) {
         x[r * line + k + k / kBlock * kLeftPad] = as_float(load32(row, kType, k * of.a_k));
     }
   }
+}
+
+// stage() of a row that comes in words, with what the tail has of such ones: see matrix_thin_tags.h. What else it has has
+// been asked for.
+template <DType kType>
+TREK_TILE void bring_tagged(const Task& task, const Work& work) {
+  TaggedBeside beside(task, work);
+  const std::byte* from = task.at(work.node.areas().left);
+  if (kType != DType::f32 && by_tensor_cores(work.cut())) {
+    gather(task, from, work.cut().k / 2,
+           [&](uint32_t w, uint32_t low, uint32_t high) TREK_TILE_LAMBDA {
+             uint32_t* to = task.shared<uint32_t>(shared_at::kValues + 4 * w);
+             to[0] = low;
+             to[1] = high;
+           });
+  } else {
+    float* x = task.shared<float>(shared_at::kValues);
+    gather_row(task, from, kType, work.cut().k,
+               [&](uint32_t k, float value) TREK_TILE_LAMBDA { x[left_at(work, 0, k)] = value; });
+  }
+  beside.put(task, work);
+  inputs_came();
 }
 
 // The elements of kColumns neighbouring columns at `at`.
@@ -283,6 +315,11 @@ TREK_TILE void multiply_blocks(const Task& task, const Work& work, uint32_t pane
 
 template <DType kType, uint32_t kRows>
 TREK_TILE void multiply(const Task& task, const Work& work, uint32_t panel, uint32_t columns) {
+#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+  if constexpr (kType != DType::f32 && kRows == 1)
+    if (by_tensor_cores(work.cut()))
+      return multiply_by_tensor_cores<kType>(task, work, panel, columns);
+#endif
   if (work.cut().by_line != 0)
     multiply_blocks<kType, true, kRows, 1>(task, work, panel, columns);
   else if (work.cut().blocks * columns <= kBlockThreads)
@@ -301,11 +338,25 @@ TREK_TILE uint32_t columns_from(const Matrix& of, int64_t column) {
   return static_cast<uint32_t>(columns);
 }
 
+// finish() of a tile whose outputs are a thread's each, and go to words, too.
+TREK_TILE void give_tagged(const Task& task, const Work& work, const float* sums, uint32_t blocks,
+                           uint32_t outputs) {
+  const uint32_t i = task.thread();
+  const bool has = i < outputs;
+  const Output output = output_of(work, outputs, 0, has ? i : 0);
+  float value = 0;
+  if (has) value = apply_tail(task, work, output, sum_of_blocks(sums + i, blocks, outputs));
+  give_in_words(task, work, has, output.element, value);
+  const Operand& to = work.node.result(0);
+  if (has) store32(work.memory(to), static_cast<DType>(to.dtype), output.element, bits_of(value));
+}
+
 // Adds the blocks of a part, in ascending order.
 TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint32_t ahead) {
   const float* sums = task.shared<float>(work.cut().sums);
-  const uint32_t blocks = work.cut().blocks;
+  const uint32_t blocks = addends_of(work.cut());
   const uint32_t outputs = work.cut().rows * columns;
+  if (gives_tagged(work.node)) return give_tagged(task, work, sums, blocks, outputs);
   TREK_ROLLED
   for (uint32_t i = task.thread(); i < outputs; i += task.threads()) {
     const float total = sum_of_blocks(sums + i, blocks, outputs);
@@ -343,7 +394,8 @@ TREK_TILE void prefetch_tails(const Task& task, const Work& work) {
 }
 
 template <DType kType, class Ready>
-TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
+TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& packed,
+                             Ready ready) {
   const bool own_rows = makes_rows(work);
   const bool early = work.cut().immutable != 0 && !(kLeftBeforeRight && own_rows);
   Columns columns_of_left{};
@@ -351,9 +403,17 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
   if (!early) prefetch_right<kElementBytes<kType>>(task, work);
   bool goes_on = early || ready();
   if (kLeftBeforeRight && own_rows && goes_on) make_left(task, work, columns_of_left);
-  if (goes_on) ask_first<kElementBytes<kType>>(task, work);
+  if (packed.is_there())
+    packed.ask(task, work);
+  else if (goes_on)
+    ask_first<kElementBytes<kType>>(task, work);
+  const bool tagged = has_tagged_left(work.node);
+  AskedTails asked;
   if (early) {
-    prefetch_tails(task, work);
+    if (tagged)
+      asked.ask(task, work);
+    else
+      prefetch_tails(task, work);
     goes_on = ready();
   }
   if (!goes_on) {
@@ -362,12 +422,15 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
     return;
   }
   load_columns(task, work, columns_of_left, true);
-  if (own_rows && !kLeftBeforeRight) {
+  if (tagged && !own_rows) {
+    bring_tagged<kType>(task, work);
+  } else if (own_rows && !kLeftBeforeRight) {
     make_left(task, work, columns_of_left);
   } else {
     if (!own_rows) stage<kType>(task, work);
     load_tails(task, work);
   }
+  if (tagged) asked.put(task, work);
   // Where a tile is one part, these come with it; else they come before a later one.
   if (work.cut().ahead == 0) commit_copies();
   uint32_t part = 0;
@@ -387,6 +450,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, Ready ready) {
       multiply<kType, 1>(task, work, panel, columns);
     else
       multiply<kType, kThinRows>(task, work, panel, columns);
+    packed.leave(task, work);
     task.sync();
     if (work.is_group())
       finish_group(task, work);
@@ -424,17 +488,19 @@ TREK_TILE Work work_of(const Task& task, const Node& node, int64_t tile, std::by
 // The tile of number `tile` of a node whose product is `thin`. `ready()` waits until the task's inputs are there,
 // and says whether it is to be executed at all; what nothing writes is asked for before. Where the tail is not one
 // for registers, the task's surroundings must be there when it returns.
+// `count` is the task's.
 template <class Ready>
-TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t tile,
+TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t tile, int64_t count,
                                   std::byte* arena, Ready ready) {
   const thin::Work work = thin::work_of(task, node, tile, arena);
+  const thin::Packed packed(task, node, tile, count);
   const auto type = static_cast<DType>(node.operand(1).dtype);
   if (type == DType::f32)
-    thin::multiply_tile<DType::f32>(task, work, ready);
+    thin::multiply_tile<DType::f32>(task, work, packed, ready);
   else if (type == DType::bf16)
-    thin::multiply_tile<DType::bf16>(task, work, ready);
+    thin::multiply_tile<DType::bf16>(task, work, packed, ready);
   else
-    thin::multiply_tile<DType::f16>(task, work, ready);
+    thin::multiply_tile<DType::f16>(task, work, packed, ready);
 }
 
 }  // namespace trek::device

@@ -16,6 +16,23 @@ inline constexpr uint32_t kParts = 3;                // in shared memory, at mos
 inline constexpr uint32_t kWholeBytes = 116 * 1024;  // of a part, where one is all
 inline constexpr uint32_t kPartBytes = 40 * 1024;    // of one of several, if that will do
 inline constexpr uint32_t kRoom = kSharedBytes - shared_at::kValues;
+inline constexpr uint32_t kEight = 8;  // columns of a product of tensor cores
+inline constexpr uint32_t kDeep = 32;  // k that are loaded at once: of two of these
+inline constexpr uint32_t kWarps = kBlockThreads / 32;
+
+// Whether tensor cores multiply, which compiled code alone has; the sums that an output has; and where k are neighbours,
+// bytes of shared memory from a column to the next.
+#if !defined(__CUDA__) || defined(TREK_SPECIALISED)
+TREK_ON_DEVICE inline bool by_tensor_cores(const Thin& cut) { return cut.shares != 0; }
+#else
+TREK_ON_DEVICE inline bool by_tensor_cores(const Thin& /*cut*/) { return false; }
+#endif
+TREK_ON_DEVICE inline uint32_t addends_of(const Thin& cut) {
+  return by_tensor_cores(cut) ? cut.shares : cut.blocks;
+}
+TREK_ON_DEVICE inline uint32_t line_of(const Thin& cut, uint32_t element) {
+  return by_tensor_cores(cut) ? element * cut.k + kPiece : cut.blocks * cut.row;
+}
 
 // Where an output of several products has its words of shared memory (matrix_thin_group.h).
 namespace group_slot {
@@ -44,7 +61,8 @@ struct ThinOperands {
   uint32_t element = 0;
   bool is_f32 = false;
   bool immutable = false;
-  uint32_t products = 1;  // with as many columns each
+  uint32_t products = 1;         // with as many columns each
+  bool by_tensor_cores = false;  // if what is multiplied suits them
 };
 Thin thin_cut_of(const Matrix& of, const ThinOperands& operands);
 

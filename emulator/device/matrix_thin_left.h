@@ -9,7 +9,8 @@
 // memory. The resident kernel, which interprets, has such products of two forms of rows (row_form.h).
 #pragma once
 
-#include "emulator/device/matrix_thin_tail.h"
+#include "emulator/device/matrix_thin_tags.h"
+#include "emulator/device/matrix_thin_tensor.h"
 #include "emulator/device/row_phases.h"
 
 namespace trek::device::thin {
@@ -57,7 +58,27 @@ TREK_TILE void load_columns(const Task& task, const Work& work, Columns& to, boo
     load_columns(task, work, to);
 }
 
-// Asks for what tails read, too, behind the first row. Called, so that it is not copied into the code of a product that
+// The array that a row is made of, where it comes in words: in shared memory. A sync at the end.
+TREK_TILE const float* bring_made_of(const Task& task, const Work& work) {
+  const Phases& of = work.node.phases();
+  auto* row = task.shared<float>(shared_at::kElements);
+  static_assert(row_detail::kTile * sizeof(float) <= shared_at::kValues - shared_at::kElements);
+  gather_row(task, task.at(work.node.areas().left),
+             static_cast<DType>(work.node.operand(of.operand[0]).dtype), of.n,
+             [&](uint32_t k, float value) TREK_TILE_LAMBDA { row[k] = value; });
+  task.sync();
+  return row;
+}
+// A tile of it, of one of a row's warps.
+TREK_TILE row_detail::Tile tile_of(const row_detail::Part& part, const float* row) {
+  row_detail::Tile tile;
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < rows::kOfTile; ++i)
+    tile.x[i] = part.has(i) ? row[part.first + part.lane + 32 * i] : 0.0f;
+  return tile;
+}
+
+// Asks for what tails read, too, behind the first row, unless that comes in words: then they have been asked for. Called, so that it is not copied into the code of a product that
 // has no such rows.
 TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task& task,
                                                                       const Work& work,
@@ -72,16 +93,26 @@ TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task
     const int64_t begin = number * of.n;
     Row row{};
     uint32_t own[kMaxHeld][kOwn] = {};
-    TREK_UNROLLED
-    for (uint32_t h = 0; h < kMaxHeld; ++h) {
-      if (h >= of.brought) continue;
-      const Operand& from = work.node.operand(of.operand[h]);
-      row.held[h] = bring(task, part, from, begin);
-      each_own(task, of.n, [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA {
-        own[h][i] = load32(work.memory(from), static_cast<DType>(from.dtype), begin + k);
-      });
+    if (has_tagged_left(work.node)) {
+      TaggedBeside beside(task, work);
+      const auto* brought = bring_made_of(task, work);
+      beside.put(task, work);
+      inputs_came();
+      row.held[0] = tile_of(part, brought);
+      each_own(task, of.n,
+               [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA { own[0][i] = bits_of(brought[k]); });
+    } else {
+      TREK_UNROLLED
+      for (uint32_t h = 0; h < kMaxHeld; ++h) {
+        if (h >= of.brought) continue;
+        const Operand& from = work.node.operand(of.operand[h]);
+        row.held[h] = bring(task, part, from, begin);
+        each_own(task, of.n, [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA {
+          own[h][i] = load32(work.memory(from), static_cast<DType>(from.dtype), begin + k);
+        });
+      }
+      if (r == 0) load_tails(task, work);
     }
-    if (r == 0) load_tails(task, work);
     each_phase(of, [&](uint32_t p) TREK_TILE_LAMBDA { run_phase(task, part, p, number, 0, row); });
     each_own(task, of.n, [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA {
       uint32_t mains[kMains] = {};
@@ -94,7 +125,13 @@ TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task
       });
       TREK_UNROLLED
       for (uint32_t c = 0; c < kMaxColumns; ++c) mains[kMaxHeld + c] = columns.x[c][i];
-      x[left_at(work, r, k)] = as_float(value_of(task, kRowDeliver, begin, k, mains, row.numbers));
+      const float made = as_float(value_of(task, kRowDeliver, begin, k, mains, row.numbers));
+      if (!by_tensor_cores(work.cut()))
+        x[left_at(work, r, k)] = made;
+      else if (static_cast<DType>(work.node.operand(1).dtype) == DType::bf16)
+        put_in_row<DType::bf16>(task, k, made);
+      else
+        put_in_row<DType::f16>(task, k, made);
     });
   }
 }

@@ -204,12 +204,20 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
     const uint32_t form_before = form;
     form = tasks.place().form();
     outputs.know(task, work, form != ThinPlace::kNoForm && form == form_before);
+    const bool tagged = has_tagged_left(work.node);
+    AskedTails asked;
+    if (tagged) asked.ask(task, work);
     if (!tasks.ready()) continue;
-    if (left.is_known())
+    if (tagged)
+      bring_tagged<DType::f32>(task, work);
+    else if (left.is_known())
       left.bring(task, work);
     else
       stage<DType::f32>(task, work);
-    outputs.load(task, work);
+    if (tagged)
+      asked.put(task, work);
+    else
+      outputs.load(task, work);
     commit_copies();
     wait_for_copies(0);
     task.sync();

@@ -392,7 +392,9 @@ struct Thin {
   uint8_t copied;  // and copied as it lies
   uint8_t alone;   // a tile is one part, and a thread has one output of it or none
   uint8_t stays;   // the columns stay in shared memory, where the task says (matrix_thin_stays.h)
-  uint8_t unused[3];
+  uint8_t
+      shares;  // of k, of each of which there is a sum, if tensor cores multiply (matrix_thin_tensor.h); else 0
+  uint8_t unused[2];
 };
 
 // Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins; whether the
@@ -457,6 +459,19 @@ struct Narrow {
   uint32_t depth;     // k of a part, a multiple of 64
   uint32_t parts;
   uint32_t all_columns;  // a thread has all columns of a line for a block of 64 k; 0: one of them
+};
+
+// What a thin product has in the arena besides its tensors, where code is made for it: offsets, or kNone. Vectors in words
+// that say which trip they are of (matrix_thin_tags.h), and the columns of all tiles as they lie in shared memory
+// (matrix_thin_packed.h).
+struct Areas {
+  static constexpr int64_t kNone = -1;
+  int64_t result;
+  int64_t left;    // the left operand, or what its row is made of
+  int64_t beside;  // what a tail reads at an output's element: of operand `beside_operand`
+  int64_t packed;
+  uint32_t beside_operand;
+  uint32_t unused;
 };
 
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).
@@ -574,7 +589,8 @@ struct alignas(16) Node {
   uint32_t numbers_at;  // int64_t: starts, strides and sizes of boxes, ends of concat's parts
   uint32_t numbers;
   uint32_t phases_at;  // Phases, of a node that has them; else 0
-  uint32_t unused[3];
+  uint32_t areas_at;   // Areas, where the encoder gave some; else 0
+  uint32_t unused[2];
   int64_t whole;          // elements or lines of all, where the node is one task
   int64_t scratch;        // offset in the arena of Described::scratch_bytes; the engine sets it
   Program fetch[2];       // elements of operands 0 and 1 as `compute`
@@ -595,6 +611,7 @@ struct alignas(16) Node {
   TREK_ON_DEVICE const Axis* axis(uint32_t i) const { return table<Axis>(axes_at) + i; }
   TREK_ON_DEVICE int64_t number(uint32_t i) const { return table<int64_t>(numbers_at)[i]; }
   TREK_ON_DEVICE const Phases& phases() const { return *table<Phases>(phases_at); }
+  TREK_ON_DEVICE const Areas& areas() const { return *table<Areas>(areas_at); }
 
  private:
   template <typename T>
@@ -645,7 +662,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 44 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
-static_assert(sizeof(Narrow) == 56);
+static_assert(sizeof(Narrow) == 56 && sizeof(Areas) == 40);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 288);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);

@@ -341,6 +341,7 @@ isa::Result<std::string> print_gpu_code(
   device.shared_bytes = device::kSharedBytes;
   device.copies_tensors = level == kHopper;
   device.has_pairs = device.copies_tensors && device.processors % 2 == 0;
+  device.has_tags = true;
   auto listing = listing_of(module, device, options.numerics, place);
   if (!listing) return listing.take_problems();
   const std::vector<Request>& requests = listing->wanted.requests;

@@ -26,6 +26,11 @@ class Separator {
       if (scalar.kind == device::Scalar::constant && is_random()) list(at, scalar);
     }
     if (node_.scratch_bytes > 0) take(offsetof(Node, scratch));
+    if (node_.areas_at != 0)
+      for (const size_t where : {offsetof(device::Areas, result), offsetof(device::Areas, left),
+                                 offsetof(device::Areas, beside), offsetof(device::Areas, packed)})
+        if (read<int64_t>(node_.areas_at + where) != device::Areas::kNone)
+          take(node_.areas_at + where);
     if (static_cast<device::Kind>(node_.kind) == device::Kind::matrix &&
         static_cast<device::Product>(node_.matrix.product) == device::Product::ordered)
       for (size_t i = 0; i < node_.matrix.cut.tails; ++i)

@@ -53,6 +53,9 @@ struct Device {
   // Processors 2i and 2i + 1 reach each other's memory, and may work on two tiles of a product together (Pairing). Then there
   // are an even number of them.
   bool has_pairs = false;
+  // Its tasks may see that a vector is there by what it says itself, in place of a counter (resident/tags.h): the plan is
+  // the same.
+  bool has_tags = false;
 };
 
 // Devices by name, [0] the generic one; nullptr where there is none of that name.

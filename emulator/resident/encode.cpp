@@ -12,6 +12,7 @@
 #include "emulator/loading.h"
 #include "emulator/resident/pipeline.h"
 #include "emulator/resident/places.h"
+#include "emulator/resident/tags.h"
 
 namespace trek::resident {
 namespace {
@@ -47,6 +48,9 @@ class Encoder {
   void check_limits();
   void describe_nodes();
   void place_weights();
+  void place_areas();
+  std::vector<uint64_t> pack(const std::vector<const device::Node*>& nodes, uint64_t used);
+  void append_descriptors();
   void sort_tasks();
   void encode_region(uint32_t index);
   void encode_tasks_before(uint32_t node);
@@ -67,6 +71,8 @@ class Encoder {
     uint16_t size = 0;
     Kind kind = Kind::task;
     std::vector<uint16_t> reads;  // the regions whose counters it reads
+    std::vector<std::byte> bytes;
+    device::Node& node() { return *reinterpret_cast<device::Node*>(bytes.data()); }
   };
 
   int64_t append_brought(const Descriptor& descriptor, int64_t tile);
@@ -76,6 +82,8 @@ class Encoder {
   isa::Problems problems_;
   std::vector<Descriptor> descriptors_;  // per node
   Places places_;
+  TaggedNodes tagged_;
+  std::vector<uint32_t> packed_;  // per task, from 0 on: of its processor's that are packed
   std::vector<std::vector<uint32_t>> children_;  // per region, in program order
   std::vector<std::vector<uint32_t>> tasks_;     // per processor, in program order
   uint32_t processor_ = 0;
@@ -123,9 +131,8 @@ void Encoder::describe_nodes() {
         image_.maps.push_back({begin + m * device::kTensorMapBytes, described.maps[m]});
     }
     Descriptor& descriptor = descriptors_.emplace_back();
-    descriptor.at = static_cast<uint32_t>(image_.descriptors.size() / 16);
-    descriptor.size = static_cast<uint16_t>(lines);
-    const auto& node = *reinterpret_cast<const device::Node*>(described.bytes.data());
+    descriptor.bytes = std::move(described.bytes);
+    const device::Node& node = descriptor.node();
     const bool fits = node.bytes <= device::kNodeBytes;
     const auto quick = static_cast<device::Quick>(node.quick);
     if (device::is_thin(node))
@@ -135,24 +142,103 @@ void Encoder::describe_nodes() {
     else if (fits)
       descriptor.kind = kind_of(quick);
     descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());
-    image_.descriptors.insert(image_.descriptors.end(), described.bytes.begin(),
-                              described.bytes.end());
-    image_.descriptors.resize((image_.descriptors.size() + 15) / 16 * 16);
   }
 }
 
 void Encoder::place_weights() {
   std::vector<device::Node*> nodes;
-  for (const Descriptor& descriptor : descriptors_) {
-    auto* node =
-        reinterpret_cast<device::Node*>(image_.descriptors.data() + size_t{16} * descriptor.at);
-    nodes.push_back(descriptor.kind == Kind::thin ? node : nullptr);
-  }
+  for (Descriptor& descriptor : descriptors_)
+    nodes.push_back(descriptor.kind == Kind::thin ? &descriptor.node() : nullptr);
   places_ = places_of(plan_, {nodes.data(), nodes.size()});
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (!places_.stays[n]) continue;
     nodes[n]->matrix.thin.cut.stays = 1;
     descriptors_[n].kind = Kind::stays;
+  }
+}
+
+// What thin products have besides their tensors is behind all else in the arena, the words of vectors last, and where it is
+// they find behind their descriptors.
+void Encoder::place_areas() {
+  tagged_.late.resize(plan_.waits.size());
+  packed_.resize(plan_.tasks.size());
+  if (!plan_.device.has_tags) return;
+  std::vector<const device::Node*> nodes;
+  for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
+  tagged_ = tagged_nodes_of(plan_, nodes);
+  const auto padded = [](uint64_t bytes) { return (bytes + 255) / 256 * 256; };
+  uint64_t end = padded(image_.arena_bytes);
+  const auto place = [&](uint64_t bytes) {
+    if (bytes == 0) return device::Areas::kNone;
+    const uint64_t begin = end;
+    end = padded(begin + bytes);
+    return static_cast<int64_t>(begin);
+  };
+  std::vector<int64_t> packed;
+  for (const uint64_t bytes : pack(nodes, end)) packed.push_back(place(bytes));
+  image_.tags_at = end;
+  std::vector<int64_t> words;
+  for (const TaggedNode& node : tagged_.nodes)
+    words.push_back(place(static_cast<uint64_t>(node.bytes)));
+  image_.tags_bytes = end - image_.tags_at;
+  if (end > padded(image_.arena_bytes)) image_.arena_bytes = end;
+  const auto words_of = [&](uint32_t node) {
+    return node == kNone ? device::Areas::kNone : words[node];
+  };
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const TaggedNode& of = tagged_.nodes[n];
+    const device::Areas areas = {words[n],  words_of(of.left), words_of(of.beside),
+                                 packed[n], of.beside_operand, 0};
+    if (of.bytes == 0 && of.left == kNone && packed[n] == device::Areas::kNone) continue;
+    std::vector<std::byte>& bytes = descriptors_[n].bytes;
+    const size_t at = (bytes.size() + 15) / 16 * 16;
+    bytes.resize(at + sizeof areas);
+    std::memcpy(bytes.data() + at, &areas, sizeof areas);
+    device::Node& node = descriptors_[n].node();
+    node.areas_at = static_cast<uint32_t>(at);
+    node.bytes = static_cast<uint32_t>(bytes.size());
+  }
+}
+
+// The bytes that nodes have for packed columns, and which of its processor's each task is (packed_): of those in loops that
+// bring a few sectors of each row, in program order, as long as half of the memory that is left has room.
+std::vector<uint64_t> Encoder::pack(const std::vector<const device::Node*>& nodes, uint64_t used) {
+  constexpr int64_t kLine = 128;  // bytes, of which a request has one
+  std::vector<uint64_t> bytes(nodes.size());
+  std::vector<uint32_t> of_processor(static_cast<size_t>(plan_.device.processors));
+  const auto memory = static_cast<uint64_t>(plan_.device.memory_bytes);
+  uint64_t room = memory > used ? (memory - used) / 2 : 0;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const plan::Node& of = plan_.nodes[n];
+    const device::Node& node = *nodes[n];
+    if (!device::is_thin(node) || innermost_loop(of.region) == kNoRegion) continue;
+    const device::Thin& cut = node.matrix.thin.cut;
+    const int64_t line = node.matrix.tile_columns * isa::byte_size(of.operand_types[1].dtype);
+    const uint64_t wanted = uint64_t{of.tasks} * cut.bytes;
+    if (cut.alone == 0 || cut.immutable == 0 || cut.stays != 0 || cut.by_line != 0 ||
+        node.matrix.thin.group.products != 0 || line >= kLine || wanted > room)
+      continue;
+    std::vector<uint32_t> taken = of_processor;
+    bool fits = true;
+    for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t)
+      fits = ++taken[plan_.tasks[t].processor] <= kMostPacked && fits;
+    if (!fits) continue;
+    for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t)
+      packed_[t] = of_processor[plan_.tasks[t].processor]++;
+    bytes[n] = wanted;
+    room -= wanted;
+  }
+  return bytes;
+}
+
+void Encoder::append_descriptors() {
+  for (Descriptor& descriptor : descriptors_) {
+    descriptor.at = static_cast<uint32_t>(image_.descriptors.size() / 16);
+    descriptor.size = static_cast<uint16_t>((descriptor.bytes.size() + 15) / 16);
+    image_.descriptors.insert(image_.descriptors.end(), descriptor.bytes.begin(),
+                              descriptor.bytes.end());
+    image_.descriptors.resize((image_.descriptors.size() + 15) / 16 * 16);
+    descriptor.bytes = {};
   }
 }
 
@@ -246,8 +332,9 @@ void Encoder::encode_task(uint32_t index) {
   record.first = task.first;
   record.count = record.kind == Kind::stays    ? places_.count[index]
                  : record.kind == Kind::copied ? append_brought(descriptor, task.first)
-                                               : task.count;
+                                               : task.count + packed_[index];
   record.loop = innermost_loop(task.region);
+  record.late = 0;
   if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
   const auto waits = plan_.waits_of(task);
   record.waits = static_cast<uint16_t>(waits.size());
@@ -261,6 +348,7 @@ void Encoder::encode_task(uint32_t index) {
       record.wait[i] = wait;
     else
       image_.waits.push_back(wait);
+    if (i < kMaxLate && tagged_.late[task.first_wait + i]) record.late |= uint16_t{1} << i;
   }
   const auto signals = plan_.signals_of(task);
   record.signals = static_cast<uint8_t>(signals.size());
@@ -338,6 +426,8 @@ isa::Result<Image> Encoder::run() {
   describe_nodes();
   if (!problems_.empty()) return std::move(problems_);
   place_weights();
+  place_areas();
+  append_descriptors();
   sort_tasks();
   image_.giver = find_giver();
   image_.processors = static_cast<uint32_t>(plan_.device.processors);

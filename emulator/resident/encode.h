@@ -35,6 +35,8 @@ struct Image {
   uint32_t processors = 0;
   uint32_t giver = 0;  // of credit: the processor with tasks in most loops, then with most tasks
   uint64_t arena_bytes = 0;  // the plan's, and behind it what units need besides
+  uint64_t tags_at = 0;      // the last of that: words that a launch finds zeroed (tags.h)
+  uint64_t tags_bytes = 0;
 };
 
 // Refuses, by name, a plan that is beyond the records' limits (regions, nodes, waits of one task).

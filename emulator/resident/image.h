@@ -55,6 +55,7 @@ enum class Entering : uint8_t {
 inline constexpr int64_t kMostCalls = 512;  // elements of a task of kind `calls`
 inline constexpr uint32_t kInlineWaits = 4;
 inline constexpr uint32_t kMaxSignals = 4;
+inline constexpr uint32_t kMaxLate = 16;  // waits, the first, that may be late
 inline constexpr uint32_t kMaxWaits = UINT16_MAX;
 inline constexpr uint32_t kSlotWaits =
     32;  // that a slot has room for; the controller polls the others
@@ -81,7 +82,10 @@ struct alignas(128) Record {
   uint16_t waits =
       0;  // in all: the first four here, the others in Launch::waits from more_waits on
   uint16_t region = kNoRegion;
-  uint16_t other = kNoRegion;
+  union {
+    uint16_t other = kNoRegion;
+    uint16_t late;  // of a task of compiled code: which of its waits are behind its work (tags.h)
+  };
   uint16_t loop = kNoRegion;  // the innermost loop around a task
   int16_t level = -1;         // of a leave: 0 or 1 where the host shows this loop's progress
   int64_t first = 0;          // of a task its tile; of an `enter` that is_static the loop's start

@@ -75,6 +75,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.has_pairs = machine.has_pairs();
   device.packs_panels = machine.packs_panels();
   device.interprets = machine.interprets();
+  device.has_tags = !machine.interprets() && !machine.packs_panels();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   return device;
 }
@@ -308,6 +309,9 @@ driver::Result<Launch> Executable::prepare(const Memory& arena, uint64_t seed,
   launch_.profile =
       options.profile ? reinterpret_cast<uint64_t*>(state_.address + places_.profile) : nullptr;
   if (Status status = machine_->zero(state_.address, places_.bytes); !status) return status.error();
+  if (image_.tags_bytes > 0)
+    if (Status status = machine_->zero(arena.address + image_.tags_at, image_.tags_bytes); !status)
+      return status.error();
   return launch_;
 }
 

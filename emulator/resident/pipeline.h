@@ -38,6 +38,7 @@ inline constexpr uint32_t kThreads = device::kMostBlockThreads + kOtherThreads;
 inline constexpr uint32_t kThreads = device::kBlockThreads + kOtherThreads;
 #endif
 inline constexpr uint32_t kSharedRegions = 128;  // more lie in device memory
+inline constexpr uint32_t kMostPacked = 1024;    // tasks of a processor whose columns are packed
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Slot {
@@ -83,6 +84,9 @@ struct Shared {
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;
   RegionState regions[kSharedRegions];
+#if defined(TREK_SPECIALISED) || !defined(__CUDA__)
+  uint32_t packed[kMostPacked / 32];  // of tasks a bit each: device/matrix_thin_packed.h
+#endif
 };
 static_assert(offsetof(Shared, pair) == 0);
 static_assert(device::kSharedBytes + offsetof(Shared, ring) == device::tensor::Ring90::kStateAt);

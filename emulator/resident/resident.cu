@@ -283,6 +283,15 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
   }
 }
 
+// Whether wait `i` of a task is behind its work (tags.h), which is so in compiled code alone.
+TREK_RESIDENT bool is_late([[maybe_unused]] const Record& record, [[maybe_unused]] uint32_t i) {
+#ifdef TREK_SPECIALISED
+  return i < kMaxLate && (record.late >> i & 1) != 0;
+#else
+  return false;
+#endif
+}
+
 // Polls the waits of every slot; the lanes take one each. What can be said of a task is said before, so that nothing but
 // the hand-over is behind the counter that came last.
 static_assert(kSlotWaits <= 32);
@@ -293,8 +302,8 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const bool halt = slot.record.kind == Kind::halt;
     const uint32_t node = slot.record.node;
-    const uint32_t counter =
-        !halt && lane < slot.due.waits ? slot.due.counter[lane] : kNoCounter;
+    const bool waits = !halt && lane < slot.due.waits && !is_late(slot.record, lane);
+    const uint32_t counter = waits ? slot.due.counter[lane] : kNoCounter;
     if (lane == 0) {
       if (!halt && slot.leaves != 0) store_volatile(&shared.left, 1);
       slot.skip = load_volatile(&shared.left);
@@ -614,6 +623,18 @@ class Copied {
 };
 #endif
 
+#ifdef TREK_SPECIALISED
+// Waits for what a task that is being executed has seen by itself (tags.h), so that what it raises stands for that, too.
+// False where the block must leave.
+TREK_RESIDENT bool await_late(const Launch& launch, ProcessorState& state, const Slot& slot,
+                              uint32_t lane) {
+  if (slot.record.late == 0) return true;
+  const bool waits = lane < slot.due.waits && is_late(slot.record, lane);
+  return await_all(launch, state, slot.record.node, slot.due.moment,
+                   waits ? slot.due.counter[lane] : kNoCounter, slot.due.target[lane]);
+}
+#endif
+
 // Tells the others what has been executed. What compute warps wrote before they arrived is what this
 // warp's release carries: causality holds through the barrier. While a product whose operands are copied is
 // executed, there is nothing to tell, and this warp asks for the copies.
@@ -626,12 +647,18 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     // What there is to tell is known as soon as the task is; compute warps skip what comes behind a trap, too.
     barrier_wait(&shared.ready[n % kSlots], phase(n));
     const Kind kind = slot.record.kind;
-    const bool skips = slot.skip != 0 || pair_has_left(shared);
+    bool skips = slot.skip != 0 || pair_has_left(shared);
     const bool signals = lane < slot.record.signals;
     const uint32_t times = slot.times;
     uint32_t* counter = counter_at(launch, signals ? slot.record.signal[lane] : 0);
 #ifdef TREK_SM90A
     if (kind == Kind::copied && !trapped && !skips) device::bring_copied(Copied(shared, n));
+#endif
+#ifdef TREK_SPECIALISED
+    if (kind != Kind::halt && !skips && !await_late(launch, state, slot, lane)) {
+      if (lane == 0) store_volatile(&shared.left, 1);
+      skips = true;
+    }
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
     if (kind == Kind::halt) return;
@@ -676,6 +703,36 @@ TREK_RESIDENT void give_registers() {
 extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
   return trek::resident::is_ready();
 }
+// See device/matrix_thin_packed.h.
+extern "C" __attribute__((device, always_inline)) bool trek_is_packed(uint32_t number) {
+  using namespace trek::resident;
+  return (pipeline().packed[number / 32] >> number % 32 & 1) != 0;
+}
+extern "C" __attribute__((device, always_inline)) void trek_has_packed(uint32_t number) {
+  using namespace trek::resident;
+  pipeline().packed[number / 32] |= 1u << number % 32;
+}
+// See device/matrix_thin_tags.h.
+extern "C" __attribute__((device, always_inline)) uint32_t trek_tag() {
+  using namespace trek::resident;
+  return static_cast<uint32_t>(pipeline().slot[Place().number() % kSlots].due.moment >> 24);
+}
+extern "C" __attribute__((device, noinline)) bool trek_leaves() {
+  using namespace trek::resident;
+  const Shared& shared = pipeline();
+  const Slot& slot = shared.slot[Place().number() % kSlots];
+  const uint32_t late = static_cast<uint32_t>(__builtin_ctz(slot.record.late | 1u << 31));
+  const uint32_t wait = late < kMaxLate ? late : 0;
+  return leaves_waiting(shared.launch, shared.launch.states[__nvvm_read_ptx_sreg_ctaid_x()],
+                        slot.record.node, slot.due.moment, slot.due.counter[wait],
+                        slot.due.target[wait], 0);
+}
+extern "C" __attribute__((device, always_inline)) void trek_inputs_came() {
+  using namespace trek::resident;
+  Shared& shared = pipeline();
+  if (shared.launch.profile != nullptr && thread_number() == 0)
+    shared.slot[Place().number() % kSlots].began = nanoseconds();
+}
 extern "C" __attribute__((device, always_inline)) void trek_meet() {
   trek::device::meet(1, trek::device::block_threads());
 }
@@ -719,6 +776,9 @@ resident(const trek::resident::Launch parameters) {
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     for (Slot& slot : shared.slot) slot.source = nullptr;
     for (uint32_t& place : shared.place) place = 0;
+#ifdef TREK_SPECIALISED
+    for (uint32_t& bits : shared.packed) bits = 0;
+#endif
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.ring = {};

@@ -53,25 +53,29 @@ done
 echo "== tiles that two blocks work on together: the bits of ref, and traps"
 TREK_BIN=$p/bin quick 140 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
 
-echo "== products of a few columns and of a few k: the digests of ref"
-for engine in ref jit; do
-  quick 60 "$run" tests/gpu/few_products.trek --engine $engine --digest --quiet >"$out/few-$engine.txt" 2>&1 || fail "few_products on $engine"
+echo "== products of a few columns, of a few k, and rows in words, whose trips are many: the digests of ref"
+for program in few_products tagged_rows; do
+  options=()
+  [[ $program = tagged_rows ]] && options=(--set rounds=100)
+  for engine in ref jit; do
+    quick 60 "$run" tests/gpu/$program.trek --engine $engine --digest --quiet "${options[@]}" >"$out/$program-$engine.txt" 2>&1 || fail "$program on $engine"
+  done
+  if grep -q '^@' "$out/$program-ref.txt" && cmp -s "$out/$program-ref.txt" "$out/$program-jit.txt"; then
+    fact[same_digests_$program]=$(grep -c '^@' "$out/$program-ref.txt")
+  else
+    fail "$program differ"
+  fi
 done
-if grep -q '^@' "$out/few-ref.txt" && cmp -s "$out/few-ref.txt" "$out/few-jit.txt"; then
-  fact[same_digests_few_products]=$(grep -c '^@' "$out/few-ref.txt")
-else
-  fail "few_products differ"
-fi
 
-echo "== programs: the digests of the resident emulator; load and run, first and again"
+TREK_BIN=$p/bin quick 60 tests/gpu/tagged_trap.sh || fail "tagged_trap"
+
+echo "== programs, strict: the digests of the resident emulator; load and run, first and again"
 for program in chain_within mlp_forward mlp_step lstm gpt2_token; do
-  numerics=strict
-  [[ $program = gpt2_token ]] && numerics=fast
   for what in resident jit again; do
     engine=$what
     [[ $what = again ]] && engine=jit
     begin=$(date +%s%N)
-    quick 140 "$run" tests/bench/programs/$program.trek --engine $engine --numerics $numerics --digest --profile >"$out/$program-$what.txt" 2>&1 || fail "$program on $what"
+    quick 140 "$run" tests/bench/programs/$program.trek --engine $engine --digest --profile >"$out/$program-$what.txt" 2>&1 || fail "$program on $what"
     fact[${program}_${what}_process_ms]=$((($(date +%s%N) - begin) / 1000000))
     grep '^@' "$out/$program-$what.txt" >"$out/$program-$what.digests"
     echo "$program $what: ${fact[${program}_${what}_process_ms]} ms; $(grep -E ' in all: | loaded in ' "$out/$program-$what.txt" | tr '\n' ' ')"

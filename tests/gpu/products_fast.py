@@ -22,7 +22,8 @@ SHAPES = [  # rows, columns, K; matrices of a batch
     (333, 305, 1001), (257, 516, 65), (6, 865, 350), (130, 12, 77), (598, 1, 682), (5, 7, 5003),
     (70, 26, 3), (300, 35, 1999), (196, 132, 100, 3), (640, 516, 260), (256, 256, 32768),
     (384, 1028, 36), (2, 3001, 777), (75, 3, 5682), (33, 20, 45, 3), (408, 88, 8),
-    (31, 15, 4731), (4104, 1544, 1096),
+    (31, 15, 4731), (4104, 1544, 1096), (1, 640, 768), (1, 64, 64), (1, 96, 3072), (1, 64, 32, 5),
+    (1, 8448, 4096),
 ]  # yapf: disable
 TO = [("f32", 0), ("bf16", 2**-8), ("f16", 2**-11)]
 
@@ -60,8 +61,13 @@ for index, (rows, columns, depth, *batch) in enumerate(SHAPES):
             f".state @b{n} {element}[{right}] = normal(0, 1, key={n + 1000})",
             f".state @c{n} {element}[{columns}] = normal(0, 1, key={n + 2000})",
         ]
+        # Of one row they are read where they were written: a tail of f64 would keep them from tensor cores.
+        given = f"@f{n}" if rows == 1 else f"%f{n}"
+        if rows == 1:
+            shape = f"{batch[0]},1,{columns}" if batch else f"1,{columns}"
+            declared += [f".output @f{n} {result}[{shape}]"]
         body += [
-            f"  %f{n} = matmul @a{n}, @b{n}{flags}{tail}, to={result}",
+            f"  {given} = matmul @a{n}, @b{n}{flags}{tail}, to={result}",
             f"  %x{n} = cast @a{n}, to=f64",
             f"  %y{n} = cast @b{n}, to=f64",
             f"  %c{n} = cast @c{n}, to=f64",
@@ -69,7 +75,7 @@ for index, (rows, columns, depth, *batch) in enumerate(SHAPES):
             f"  %p{n} = abs %x{n}",
             f"  %q{n} = abs %y{n}",
             f"  %s{n} = matmul %p{n}, %q{n}{flags}",
-            f"  %g{n} = cast %f{n}, to=f64",
+            f"  %g{n} = cast {given}, to=f64",
             f"  %d{n} = sub %g{n}, %r{n}",
             f"  %e{n} = abs %d{n}",
             f"  %h{n} = abs %c{n}",

@@ -1,0 +1,38 @@
+// Which thin products of compiled code give their rows in words that say that they are there, who reads these, and for
+// which counters a task then need not wait before it begins: see ../device/matrix_thin_tags.h for what is gained.
+//
+// The plan is what it was, and so is the proof of it: a task that reads a row in words still waits for the counter of
+// those that made it, but behind its work, before it raises its own (Wait::late). So what the plan takes from such a wait
+// holds for all that come behind the task. What the task itself does in front of it must be right without:
+//   - Everything that it reads nothing writes, or it comes in words.
+//   - It has the whole row, so all that made it are through with what they read, and what it writes in their place, or in
+//     that of those before them, nobody still reads: a block's loads are over before it gives its words.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulator/device/node.h"
+#include "emulator/plan/plan.h"
+
+namespace trek::resident {
+
+struct TaggedNode {
+  // Nodes that give their result in words, or plan::kNone: what this one's left operand is, or its rows are made of, and
+  // what its tail reads, as operand `beside_operand` of its descriptor.
+  uint32_t left = plan::kNone;
+  uint32_t beside = plan::kNone;
+  uint32_t beside_operand = 0;
+  int64_t bytes = 0;  // of its own result's words; 0: it gives none
+};
+
+struct TaggedNodes {
+  std::vector<TaggedNode> nodes;  // per node of the plan
+  std::vector<bool> late;         // per Plan::waits
+};
+
+// `nodes` are the descriptors of the plan's nodes.
+TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes);
+
+}  // namespace trek::resident

@@ -1,0 +1,178 @@
+// What thin products of compiled code have in the arena besides their tensors: words that say when they are there, and
+// packed columns.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "emulator/resident/encode.h"
+#include "emulator/resident/tags.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::resident::test {
+namespace {
+
+using device::Areas;
+
+// Three layers of bf16 in a loop; the last also reads what is {0}.
+constexpr const char* kLayers = R"(
+.state @x bf16[1,256] = normal(0, 1, key=1)
+.state @first bf16[256,256] = normal(0, 0.1, key=2)
+.state @second bf16[256,512] = normal(0, 0.1, key=3)
+.state @third bf16[512,256] = normal(0, 0.1, key=4)
+.state @other bf16[1,256] = normal(0, 0.1, key=5)
+.func main() {{
+  loop $i = 0 until 3 {{
+    %f = matmul @x, @first, tail=tanh
+    %s = matmul %f, @second, tail=tanh
+    %t = matmul %s, @third
+    %u = add %t, {0}
+    @x = tanh %u
+    @other = matmul @x, @first
+  }}
+}}
+)";
+
+struct Encoded {
+  plan::Plan plan;
+  Image image;
+  std::vector<const device::Node*> nodes;
+};
+Encoded encoded(const std::string& program, plan::Device device) {
+  const isa::Module module = plan::test::assembled(program);
+  plan::Plan plan = plan::test::linked(module, device);
+  auto image = encode(plan);
+  REQUIRE(image);
+  Encoded all = {std::move(plan), image.take(), {}};
+  all.nodes.resize(all.plan.nodes.size());
+  for (const Record& record : all.image.records)
+    if (is_of_unit(record.kind))
+      all.nodes[record.node] = reinterpret_cast<const device::Node*>(
+          all.image.descriptors.data() + size_t{16} * record.descriptor);
+  return all;
+}
+plan::Device compiled(int processors) {
+  plan::Device device = plan::test::small_device(processors);
+  device.interprets = false;
+  device.has_tags = true;
+  return device;
+}
+bool reads_words(const Encoded& all, uint32_t node) {
+  const device::Node* of = all.nodes[node];
+  return of != nullptr && of->areas_at != 0 && of->areas().left != Areas::kNone;
+}
+size_t readers(const Encoded& all) {
+  size_t found = 0;
+  for (uint32_t n = 0; n < all.nodes.size(); ++n) found += reads_words(all, n) ? 1 : 0;
+  return found;
+}
+size_t late_waits(const Encoded& all) {
+  size_t found = 0;
+  for (const Record& record : all.image.records)
+    if (is_of_unit(record.kind)) found += record.late != 0 ? 1 : 0;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "rows that thin products make for each other are read in words, and waited for behind the "
+    "work") {
+  const Encoded all = encoded(fmt::format(kLayers, "%f"), compiled(40));
+  CHECK(readers(all) == 2);  // %s of %f, %t of %s; @x is a tensor of the module
+  CHECK(all.image.tags_bytes >= (256 + 512) * 4);
+  for (const Record& record : all.image.records) {
+    if (!is_of_unit(record.kind)) continue;
+    // Whoever waits for a row behind its work reads it in words, and the other way round.
+    CHECK((record.late != 0) == reads_words(all, record.node));
+    CHECK(record.late >> record.waits == 0);
+  }
+}
+
+TEST_CASE("what a node reads in words another gives in them, and words are nobody else's") {
+  const Encoded all = encoded(fmt::format(kLayers, "%f"), compiled(40));
+  std::map<int64_t, int64_t> given;
+  for (const device::Node* node : all.nodes) {
+    if (node == nullptr || node->areas_at == 0 || node->areas().result == Areas::kNone) continue;
+    given.emplace(node->areas().result, node->result(0).elements * 4);
+  }
+  REQUIRE(given.size() == 2);
+  auto end = static_cast<int64_t>(all.image.tags_at);
+  CHECK(end >= all.plan.arena_bytes);
+  for (const auto& [begin, bytes] : given) {
+    CHECK(begin >= end);
+    end = begin + bytes;
+  }
+  CHECK(end <= static_cast<int64_t>(all.image.tags_at + all.image.tags_bytes));
+  CHECK(all.image.tags_at + all.image.tags_bytes <= all.image.arena_bytes);
+  for (uint32_t n = 0; n < all.nodes.size(); ++n) {
+    if (!reads_words(all, n)) continue;
+    CHECK(given.contains(all.nodes[n]->areas().left));
+    const int64_t beside = all.nodes[n]->areas().beside;
+    CHECK((beside == Areas::kNone || given.contains(beside)));
+  }
+}
+
+TEST_CASE("a product that also reads what is not in words waits for counters") {
+  // @other is written in the loop, so the last layer's tail may not be asked for before its counter.
+  const Encoded all = encoded(fmt::format(kLayers, "@other"), compiled(40));
+  CHECK(readers(all) == 1);
+}
+
+TEST_CASE("devices that interpret have neither words nor packed columns") {
+  plan::Device device = compiled(40);
+  device.has_tags = false;
+  const Encoded all = encoded(fmt::format(kLayers, "%f"), device);
+  CHECK(readers(all) == 0);
+  CHECK(late_waits(all) == 0);
+  CHECK(all.image.tags_bytes == 0);
+  for (const device::Node* node : all.nodes) CHECK((node == nullptr || node->areas_at == 0));
+}
+
+TEST_CASE(
+    "columns of a loop's products are packed, each tile's apart, and numbered on its processor") {
+  for (const int processors : {3, 40}) {
+    const Encoded all = encoded(fmt::format(kLayers, "%f"), compiled(processors));
+    std::map<int64_t, int64_t> areas;
+    for (const device::Node* node : all.nodes)
+      if (node != nullptr && node->areas_at != 0 && node->areas().packed != Areas::kNone)
+        areas.emplace(node->areas().packed, int64_t{node->matrix.thin.cut.bytes} *
+                                                (node->matrix.n / node->matrix.tile_columns));
+    if (processors == 40) REQUIRE(areas.size() == 4);
+    int64_t end = all.plan.arena_bytes;
+    for (const auto& [begin, bytes] : areas) {
+      CHECK(begin >= end);
+      end = begin + bytes;
+    }
+    CHECK(end <= static_cast<int64_t>(all.image.tags_at));
+    for (size_t p = 0; p < all.image.queues.size(); ++p) {
+      std::set<int64_t> numbers;
+      size_t packed = 0;
+      for (size_t r = all.image.queues[p]; all.image.records[r].kind != Kind::halt; ++r) {
+        const Record& record = all.image.records[r];
+        const device::Node* node = is_of_unit(record.kind) ? all.nodes[record.node] : nullptr;
+        if (node == nullptr || node->areas_at == 0 || node->areas().packed == Areas::kNone)
+          continue;
+        ++packed;
+        numbers.insert(record.count);
+        CHECK(record.count >= 1);
+      }
+      CHECK(numbers.size() == packed);
+    }
+  }
+}
+
+TEST_CASE("columns are not packed where memory has no room for both") {
+  plan::Device device = compiled(40);
+  const Encoded all = encoded(fmt::format(kLayers, "%f"), device);
+  device.memory_bytes = all.plan.arena_bytes + 100'000;
+  const Encoded small = encoded(fmt::format(kLayers, "%f"), device);
+  CHECK(small.image.arena_bytes <= static_cast<uint64_t>(device.memory_bytes));
+}
+
+}  // namespace trek::resident::test
