@@ -77,7 +77,8 @@ class Grouper {
                uint32_t to) const;
   bool writes_over(Name result, const Group& of, const Common& shape) const;
   bool can_join(uint32_t a, uint32_t b, Name value) const;
-  Group joined(const Group& a, const Group& b, Name value, bool is_kept) const;
+  bool makes_operand(const Group& of, Name name) const;
+  Group joined(const Group& a, const Group& b, Name value) const;
   void join(uint32_t a, uint32_t b, Name value);
   void join_all(uint32_t b);
   bool takes_copy(uint32_t at, size_t result, uint32_t copy) const;
@@ -208,6 +209,16 @@ bool Grouper::writes_over(Name result, const Group& of, const Common& shape) con
   return false;
 }
 
+// Whether a group's products have an operand of their own by this name: what chains read is none.
+bool Grouper::makes_operand(const Group& of, Name name) const {
+  const auto own = of.operands.begin() + (of.main == kNone ? 0 : of.own_operands);
+  return std::find(of.operands.begin(), own, name) != own ||
+         std::ranges::any_of(of.others, [&](const GroupProduct& other) {
+           return of.operands[other.right] == name ||
+                  (other.bias != kNone && of.operands[other.bias] == name);
+         });
+}
+
 // Whether group `a`, with products, can become part of `b`, whose chain reads its result `value`.
 bool Grouper::can_join(uint32_t a, uint32_t b, Name value) const {
   const Group& from = group(a);
@@ -229,7 +240,7 @@ bool Grouper::can_join(uint32_t a, uint32_t b, Name value) const {
       given.size() + results.size() > kMaxGroupResults)
     return false;
   for (Name name : given)
-    if (!is_plain(name) || touched(readers_, name, a, b)) return false;
+    if (!is_plain(name) || touched(readers_, name, a, b) || makes_operand(to, name)) return false;
   for (Name name : from.operands)
     if (touched(writers_, name, a, b)) return false;
   for (Name name : results)
@@ -239,7 +250,8 @@ bool Grouper::can_join(uint32_t a, uint32_t b, Name value) const {
   return std::ranges::count(to.operands, value) == 1;
 }
 
-Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) const {
+// `b` may read other results of `a`, too. What others read as well stays a result.
+Group Grouper::joined(const Group& a, const Group& b, Name value) const {
   Group to = a;
   to.step = b.step;
   to.weight += b.weight;
@@ -261,11 +273,13 @@ Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) 
     to.results = {value};
     to.gives = {last_of(a)};
   }
-  const auto place = static_cast<size_t>(std::ranges::find(to.results, value) - to.results.begin());
-  const MicroStep::Input read = to.gives[place];
-  if (!is_kept) {
-    to.results.erase(to.results.begin() + static_cast<ptrdiff_t>(place));
-    to.gives.erase(to.gives.begin() + static_cast<ptrdiff_t>(place));
+  const std::vector<Name> given = std::exchange(to.results, {});
+  const std::vector<MicroStep::Input> gives = std::exchange(to.gives, {});
+  for (size_t i = 0; i < given.size(); ++i) {
+    const bool is_read = std::ranges::find(b.operands, given[i]) != b.operands.end();
+    if (is_read && readers_[slot(given[i])].size() == 1) continue;
+    to.results.push_back(given[i]);
+    to.gives.push_back(gives[i]);
   }
   if (b.main != kNone) {
     const bool has_bias = b.own_operands > 2 && b.operands[2];
@@ -279,8 +293,10 @@ Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) 
     if (input.from == From::main) input.index += mains;
     if (input.from == From::step) input.index += steps;
     if (input.from != From::operand) return input;
-    if (b.operands[input.index] == value) return read;
-    return {From::operand, operand(b.operands[input.index])};
+    const Name name = b.operands[input.index];
+    const auto found = std::ranges::find(given, name);
+    if (found != given.end()) return gives[static_cast<size_t>(found - given.begin())];
+    return {From::operand, operand(name)};
   };
   for (MicroStep step : b.chain) {
     for (MicroStep::Input& input : step.inputs) input = moved(input);
@@ -296,13 +312,12 @@ Group Grouper::joined(const Group& a, const Group& b, Name value, bool is_kept) 
 }
 
 void Grouper::join(uint32_t a, uint32_t b, Name value) {
-  std::vector<uint32_t>& readers = readers_[slot(value)];
-  groups_[b] = joined(group(a), group(b), value, readers.size() > 1);
+  groups_[b] = joined(group(a), group(b), value);
   fusion_.notes.push_back(
       {value.index,
        {true, fmt::format("{} into a node with {} thin products", flow_.values[value.index].name,
                           1 + group(b).others.size())}});
-  std::erase(readers, b);
+  for (Name name : group(a).results) std::erase(readers_[slot(name)], b);
   for (std::vector<std::vector<uint32_t>>* all : {&readers_, &writers_})
     each_read(group(a), [&](Name name) {
       if (slot(name) != kNowhere) std::erase((*all)[slot(name)], a);

@@ -177,6 +177,41 @@ TEST_CASE(
   CHECK(copies == 0);
 }
 
+TEST_CASE("what a group gives to its own program twice is never read from memory") {
+  // %p is read before %c is, which is given, too, and behind it.
+  const Plan plan = linked(assembled(R"(
+.state @h f32[1,32] = normal(0, 1, key=1)
+.state @c f32[1,32] = normal(0, 1, key=2)
+.state @a f32[32,32] = normal(0, 0.1, key=3)
+.state @b f32[32,32] = normal(0, 0.1, key=4)
+.output @seen f32[1,32]
+.func main() {
+  %p = matmul @h, @a, tail=sigmoid
+  %q = matmul @h, @b, tail=tanh
+  %k = mul %p, @c
+  %c = add %k, %q
+  %s = tanh %c
+  %g = mul %p, %s
+  @c = mul %c, 0.5
+  @seen = neg %g
+}
+)"),
+                           small_device(3));
+  CHECK(errors_of(plan) == "");
+  size_t groups = 0;
+  for (const Node& node : plan.nodes) {
+    if (!is_group(node)) continue;
+    ++groups;
+    for (const uint32_t result : node.results)
+      for (const Operand& operand :
+           node.operands)  // a tensor of the module may be written in place
+        CHECK_FALSE((plan.buffers[plan.view(result).buffer].kind == BufferKind::tensor_register &&
+                     operand.kind == Operand::Kind::view &&
+                     plan.view(operand.index).buffer == plan.view(result).buffer));
+  }
+  CHECK(groups == 1);
+}
+
 TEST_CASE("a product stays what it is where a joined one would pass a write to what it reads") {
   const Plan plan = linked(assembled(".input @x f32[1,8]\n.state @w f32[8,8]\n.state @v f32[8,8]\n"
                                      ".output @y f32[1,8]\n.func main() {\n%a = matmul @x, @w\n"
