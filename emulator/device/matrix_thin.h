@@ -410,7 +410,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
   const bool tagged = has_tagged_left(work.node);
   AskedTails asked;
   if (early) {
-    if (tagged)
+    if (tagged && !work.is_group())
       asked.ask(task, work);
     else
       prefetch_tails(task, work);
@@ -423,6 +423,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
   }
   load_columns(task, work, columns_of_left, true);
   if (tagged && !own_rows) {
+    if (work.is_group()) load_tails(task, work);
     bring_tagged<kType>(task, work);
   } else if (own_rows && !kLeftBeforeRight) {
     make_left(task, work, columns_of_left);
@@ -430,7 +431,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     if (!own_rows) stage<kType>(task, work);
     load_tails(task, work);
   }
-  if (tagged) asked.put(task, work);
+  if (tagged && !work.is_group()) asked.put(task, work);
   // Where a tile is one part, these come with it; else they come before a later one.
   if (work.cut().ahead == 0) commit_copies();
   uint32_t part = 0;

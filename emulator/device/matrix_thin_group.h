@@ -9,7 +9,7 @@
 // steps give. All is worked out for blocks of kBlockThreads outputs, whatever the number of threads.
 #pragma once
 
-#include "emulator/device/matrix_thin_tail.h"
+#include "emulator/device/matrix_thin_tags.h"
 
 namespace trek::device::thin {
 
@@ -200,6 +200,9 @@ TREK_TILE void finish_group(const Task& task, const Work& work) {
     const Member member = member_of(work, i);
     if (!member.exists) continue;
     group_steps(task, work, i);
+    if (gives_tagged(work.node))
+      give_word_of_group(task, work, member.output.element,
+                         read_slot(task, group.gives[work.node.areas().result_index], i));
     each_row<kGroupResults>(work.node.results, [&](uint32_t r) TREK_TILE_LAMBDA {
       const Operand& to = work.node.result(r);
       store32(work.memory(to), static_cast<DType>(to.dtype), member.output.element,

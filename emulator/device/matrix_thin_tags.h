@@ -204,9 +204,17 @@ TREK_TILE void give_in_words(const Task& task, const Work& work, bool has, int64
               bits);
 }
 
+// The same of several products that a program joins, whose results in words are of f32.
+TREK_TILE void give_word_of_group(const Task& task, const Work& work, int64_t element,
+                                  float value) {
+  give_word(task.at(work.node.areas().result) + kWord * element, trek_tag(), bits_of(value));
+}
+
 #else
 
 // Elsewhere there are none.
+TREK_TILE void give_word_of_group(const Task& /*task*/, const Work& /*work*/, int64_t /*element*/,
+                                  float /*value*/) {}
 TREK_TILE bool has_tagged_left(const Node& /*node*/) { return false; }
 TREK_TILE bool gives_tagged(const Node& /*node*/) { return false; }
 TREK_TILE void inputs_came() {}

@@ -471,7 +471,7 @@ struct Areas {
   int64_t beside;  // what a tail reads at an output's element: of operand `beside_operand`
   int64_t packed;
   uint32_t beside_operand;
-  uint32_t unused;
+  uint32_t result_index;  // of the results the one in words
 };
 
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).

@@ -188,7 +188,7 @@ void Encoder::place_areas() {
   for (size_t n = 0; n < nodes.size(); ++n) {
     const TaggedNode& of = tagged_.nodes[n];
     const device::Areas areas = {words[n],  words_of(of.left), words_of(of.beside),
-                                 packed[n], of.beside_operand, 0};
+                                 packed[n], of.beside_operand, of.result_index};
     if (of.bytes == 0 && of.left == kNone && packed[n] == device::Areas::kNone) continue;
     std::vector<std::byte>& bytes = descriptors_[n].bytes;
     const size_t at = (bytes.size() + 15) / 16 * 16;

@@ -19,12 +19,13 @@ int64_t words_of(DType type, int64_t elements) {
   return type == DType::f32 ? elements : elements / 2;
 }
 
-// One row, one part, an output a thread, all that stands beside it in registers.
+bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
+// One row, one part, an output a thread; of one product all that stands beside it in registers.
 bool is_simple(const Node* node) {
   if (node == nullptr || !device::is_thin(*node)) return false;
   const device::Thin& cut = node->matrix.thin.cut;
-  return node->matrix.thin.group.products == 0 && cut.rows == 1 && cut.alone != 0 &&
-         node->matrix.tail_steps != device::Matrix::kNoTail;
+  return cut.rows == 1 && cut.alone != 0 &&
+         (is_group(*node) || node->matrix.tail_steps != device::Matrix::kNoTail);
 }
 
 class Finder {
@@ -70,10 +71,13 @@ class Finder {
     if (buffer.kind != plan::BufferKind::tensor_register || maker >= reader) return kNone;
     const plan::Node& made = plan_.nodes[maker];
     const Node* node = nodes_[maker];
-    if (made.region != plan_.nodes[reader].region || !is_simple(node) || made.results.size() != 1 ||
-        made.put || node->result(0).map.kind != device::Map::same)
+    if (made.region != plan_.nodes[reader].region || !is_simple(node) || made.put) return kNone;
+    const uint32_t index = result_index(maker, plan_.view(from.index).buffer);
+    if (found_.nodes[maker].bytes != 0 && found_.nodes[maker].result_index != index) return kNone;
+    const device::Operand& result = node->result(index);
+    if (result.map.kind != device::Map::same ||
+        (is_group(*node) && static_cast<DType>(result.dtype) != DType::f32))
       return kNone;
-    const device::Operand& result = node->result(0);
     const auto type = static_cast<DType>(result.dtype);
     const int64_t words = words_of(type, result.elements);
     const bool in_twos =
@@ -81,6 +85,13 @@ class Finder {
     const bool fits = node->matrix.m == 1 && result.elements % 4 == 0 && words <= kMostWords &&
                       in_twos && (type == DType::f32 || type == DType::bf16 || type == DType::f16);
     return fits ? maker : kNone;
+  }
+  uint32_t result_index(uint32_t maker, uint32_t buffer) const {
+    const std::vector<uint32_t>& results = plan_.nodes[maker].results;
+    const auto found = std::find_if(results.begin(), results.end(), [&](uint32_t view) {
+      return plan_.view(view).buffer == buffer;
+    });
+    return static_cast<uint32_t>(found - results.begin());
   }
   bool is_constant(const plan::Operand& operand) const {
     return operand.kind != plan::Operand::Kind::view ||
@@ -104,9 +115,11 @@ class Finder {
     return false;
   }
 
-  // Says what of a node's descriptor reads a buffer that `maker` makes; false where that cannot be in words.
-  bool read_in_words(const Node& node, const plan::Buffer& buffer, uint32_t maker,
-                     TaggedNode& tagged) const {
+  // Says what of a node's descriptor reads operand `operand`, which `maker` makes; false where that cannot be in words.
+  bool read_in_words(uint32_t n, uint32_t operand, uint32_t maker, TaggedNode& tagged) const {
+    const Node& node = *nodes_[n];
+    const uint32_t view = plan_.nodes[n].operands[operand].index;
+    const plan::Buffer& buffer = plan_.buffers[plan_.view(view).buffer];
     for (uint32_t entry = 0; entry < node.all_operands; ++entry) {
       const device::Operand& from = node.operand(entry);
       const bool reads = static_cast<DType>(from.dtype) != DType::none &&
@@ -116,8 +129,10 @@ class Finder {
       if (from.offset != buffer.offset) return false;
       if (is_row(node, entry) && tagged.left == kNone) {
         tagged.left = maker;
+        tagged.left_view = view;
       } else if (is_beside(node, entry) && tagged.beside == kNone) {
         tagged.beside = maker;
+        tagged.beside_view = view;
         tagged.beside_operand = entry;
       } else {
         return false;
@@ -128,27 +143,79 @@ class Finder {
 
   void look_at(uint32_t n) {
     const Node& node = *nodes_[n];
-    const plan::Node& of = plan_.nodes[n];
     if (node.matrix.thin.cut.immutable == 0) return;
     for (uint32_t i = 0; i < node.scalars; ++i)
       if (node.scalar(i).kind == device::Scalar::memory) return;
     TaggedNode tagged;
+    if (is_group(node) ? !reads_group(n, tagged) : !reads_one(n, tagged)) return;
+    if (tagged.left == kNone || !finds_late(n, tagged.left)) return;
+    tagged.bytes = found_.nodes[n].bytes;
+    tagged.result_index = found_.nodes[n].result_index;
+    found_.nodes[n] = tagged;
+    give(tagged.left, plan_.view(tagged.left_view).buffer);
+    if (tagged.beside != kNone) give(tagged.beside, plan_.view(tagged.beside_view).buffer);
+  }
+  void give(uint32_t maker, uint32_t buffer) {
+    TaggedNode& of = found_.nodes[maker];
+    of.result_index = result_index(maker, buffer);
+    const device::Operand& result = nodes_[maker]->result(of.result_index);
+    of.bytes = kWord * words_of(static_cast<DType>(result.dtype), result.elements);
+  }
+
+  // Whether all that a product reads is never written or comes in words.
+  bool reads_one(uint32_t n, TaggedNode& tagged) const {
+    const plan::Node& of = plan_.nodes[n];
     for (uint32_t i = 0; i < of.operands.size(); ++i) {
       if (is_constant(of.operands[i])) continue;
       const uint32_t maker = maker_of(n, i);
-      if (maker == kNone) return;
-      const plan::Buffer& buffer = plan_.buffers[plan_.view(of.operands[i].index).buffer];
-      if (!read_in_words(node, buffer, maker, tagged)) return;
+      if (maker == kNone || !read_in_words(n, i, maker, tagged)) return false;
     }
-    if (tagged.left == kNone || !finds_late(n, tagged.left)) return;
-    tagged.bytes = found_.nodes[n].bytes;
-    found_.nodes[n] = tagged;
-    for (const uint32_t maker : {tagged.left, tagged.beside}) {
-      if (maker == kNone) continue;
-      const device::Operand& result = nodes_[maker]->result(0);
-      found_.nodes[maker].bytes =
-          kWord * words_of(static_cast<DType>(result.dtype), result.elements);
+    return true;
+  }
+  // The same of several that a program joins: of what stands beside their sums each task has what it is told before.
+  bool reads_group(uint32_t n, TaggedNode& tagged) const {
+    const plan::Node& of = plan_.nodes[n];
+    const Node& node = *nodes_[n];
+    const uint32_t maker = maker_of(n, 0);
+    if (maker == kNone || node.matrix.thin.cut.fours == 0 ||
+        node.operand(0).elements != node.matrix.k)
+      return false;
+    tagged.left = maker;
+    tagged.left_view = of.operands[0].index;
+    for (uint32_t i = 1; i < of.operands.size(); ++i) {
+      if (is_constant(of.operands[i])) continue;
+      const uint32_t buffer = plan_.view(of.operands[i].index).buffer;
+      const uint32_t writer = writer_[buffer];
+      const bool is_left = buffer == plan_.view(tagged.left_view).buffer;
+      if (is_left || !(stands_before(n, writer, maker) || waits_for(n, writer))) return false;
     }
+    return true;
+  }
+  // Whether the row's maker wrote it, each tile on the processor that has the reader's tile of the same columns.
+  bool stands_before(uint32_t n, uint32_t writer, uint32_t maker) const {
+    const plan::Node& of = plan_.nodes[n];
+    if (writer != maker || plan_.nodes[maker].tasks != of.tasks ||
+        nodes_[maker]->matrix.tile_columns != nodes_[n]->matrix.tile_columns)
+      return false;
+    for (uint32_t t = 0; t < of.tasks; ++t) {
+      const plan::Task& reads = plan_.tasks[of.first_task + t];
+      const plan::Task& writes = plan_.tasks[plan_.nodes[maker].first_task + t];
+      if (reads.processor != writes.processor || reads.first != writes.first) return false;
+    }
+    return true;
+  }
+  // Whether each task waits for the one of `writer` before it begins, in the same trip.
+  bool waits_for(uint32_t n, uint32_t writer) const {
+    const plan::Node& of = plan_.nodes[n];
+    if (writer >= plan_.nodes.size() || plan_.nodes[writer].tasks != 1) return false;
+    for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t) {
+      const auto waits = plan_.waits_of(plan_.tasks[t]);
+      if (std::none_of(waits.begin(), waits.end(), [&](const plan::Wait& wait) {
+            return raiser_[wait.counter] == writer && wait.delta == 0 && !wait.first_trip;
+          }))
+        return false;
+    }
+    return true;
   }
 
   // Marks the waits for the row's makers; whether each task has one.

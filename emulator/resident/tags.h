@@ -4,7 +4,8 @@
 // The plan is what it was, and so is the proof of it: a task that reads a row in words still waits for the counter of
 // those that made it, but behind its work, before it raises its own (Wait::late). So what the plan takes from such a wait
 // holds for all that come behind the task. What the task itself does in front of it must be right without:
-//   - Everything that it reads nothing writes, or it comes in words.
+//   - Everything that it reads nothing writes, or it comes in words; or, of several products that a program joins, the task
+//     waits for what writes it before it begins, or the row's maker wrote it on the same processor, where it stands before.
 //   - It has the whole row, so all that made it are through with what they read, and what it writes in their place, or in
 //     that of those before them, nobody still reads: a block's loads are over before it gives its words.
 #pragma once
@@ -23,8 +24,11 @@ struct TaggedNode {
   // what its tail reads, as operand `beside_operand` of its descriptor.
   uint32_t left = plan::kNone;
   uint32_t beside = plan::kNone;
+  uint32_t left_view = plan::kNone;  // of Plan::views
+  uint32_t beside_view = plan::kNone;
   uint32_t beside_operand = 0;
-  int64_t bytes = 0;  // of its own result's words; 0: it gives none
+  int64_t bytes = 0;          // of its own result's words; 0: it gives none
+  uint32_t result_index = 0;  // of its results
 };
 
 struct TaggedNodes {

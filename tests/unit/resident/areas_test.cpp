@@ -58,6 +58,7 @@ Encoded encoded(const std::string& program, plan::Device device) {
 }
 plan::Device compiled(int processors) {
   plan::Device device = plan::test::small_device(processors);
+  device.chunk = 1024;
   device.interprets = false;
   device.has_tags = true;
   return device;
@@ -122,6 +123,45 @@ TEST_CASE("a product that also reads what is not in words waits for counters") {
   // @other is written in the loop, so the last layer's tail may not be asked for before its counter.
   const Encoded all = encoded(fmt::format(kLayers, "@other"), compiled(40));
   CHECK(readers(all) == 1);
+}
+
+TEST_CASE(
+    "products that a program joins read a row in words where all else is waited for or their own "
+    "processor's") {
+  // Three steps of a cell, of which each reads the state of the one before and {0}, {1} or {2}.
+  constexpr const char* kCell = R"(
+.state @h f32[1,128] = normal(0, 1, key=1)
+.state @c f32[1,128] = normal(0, 1, key=2)
+.state @keep f32[128,128] = normal(0, 0.1, key=3)
+.state @take f32[128,128] = normal(0, 0.1, key=4)
+.state @inputs f32[8,128] = normal(0, 1, key=5)
+.macro step H_AFTER, C_AFTER, H, C, FROM {{
+  %k = matmul {{H}}, @keep, bias={{FROM}}, tail=sigmoid
+  %t = matmul {{H}}, @take, tail=tanh
+  %kept = mul %k, {{C}}
+  {{C_AFTER}} = add %kept, %t
+  %seen = tanh {{C_AFTER}}
+  {{H_AFTER}} = mul %k, %seen
+}}
+.func main() {{
+  loop $i = 0 until 3 {{
+    %x = slice @inputs, at=[$i,0], size=[1,128]
+    %y = slice @inputs, at=[$i,0], size=[1,128]
+    %z = slice @inputs, at=[$i,0], size=[1,128]
+    step %h1, %c1, @h, @c, {0}
+    step %h2, %c2, %h1, %c1, {1}
+    step %h3, %c3, %h2, %c2, {2}
+    step @h, @c, %h3, %c3, {2}
+  }}
+}}
+)";
+  const Encoded apart = encoded(fmt::format(kCell, "%x", "%y", "%z"), compiled(60));
+  // The last step's input is known from the step before, so nothing waits for it.
+  CHECK(readers(apart) == 2);
+  const Encoded shared = encoded(fmt::format(kCell, "%x", "%x", "%z"), compiled(60));
+  CHECK(readers(shared) == 1);
+  for (const Record& record : apart.image.records)
+    if (is_of_unit(record.kind)) CHECK((record.late != 0) == reads_words(apart, record.node));
 }
 
 TEST_CASE("devices that interpret have neither words nor packed columns") {
