@@ -51,7 +51,7 @@ for part in $(grep -v '^ok$' "$out/products_fast"); do
 done
 
 echo "== tiles that two blocks work on together: the bits of ref, and traps"
-TREK_BIN=$p/bin quick 140 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
+TREK_BIN=$p/bin quick 300 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
 
 echo "== products of a few columns, of a few k, and rows in words, whose trips are many: the digests of ref"
 for program in few_products tagged_rows; do
