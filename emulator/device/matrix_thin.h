@@ -8,8 +8,9 @@
 // order and takes it through the tail. More columns than there is room for come in parts, the next ones
 // while one is multiplied.
 //
-//   ask       copies of a part: before the task's inputs are there, where nothing writes the right operand
-//   stage     the left operand, as floats, or make it (matrix_thin_left.h)
+//   ask       copies of a part: before the task's inputs are there, where nothing writes the right operand; from where
+//             they lie, or from where an earlier trip has packed them (matrix_thin_packed.h)
+//   stage     the left operand, as floats, or make it (matrix_thin_left.h), or gather its words (matrix_thin_tags.h)
 //   multiply  the sums of blocks
 //   finish    their sums, and the results
 //
@@ -486,10 +487,9 @@ TREK_TILE Work work_of(const Task& task, const Node& node, int64_t tile, std::by
 
 }  // namespace thin
 
-// The tile of number `tile` of a node whose product is `thin`. `ready()` waits until the task's inputs are there,
-// and says whether it is to be executed at all; what nothing writes is asked for before. Where the tail is not one
-// for registers, the task's surroundings must be there when it returns.
-// `count` is the task's.
+// The tile of number `tile` of a node whose product is `thin`; `count` is what its task's record has for that. `ready()`
+// waits until the task's inputs are there, and says whether it is to be executed at all; what nothing writes is asked for
+// before. Where the tail is not one for registers, the task's surroundings must be there when it returns.
 template <class Ready>
 TREK_TILE void multiply_tile_thin(const Task& task, const Node& node, int64_t tile, int64_t count,
                                   std::byte* arena, Ready ready) {

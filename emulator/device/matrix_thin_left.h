@@ -78,8 +78,8 @@ TREK_TILE row_detail::Tile tile_of(const row_detail::Part& part, const float* ro
   return tile;
 }
 
-// Asks for what tails read, too, behind the first row, unless that comes in words: then they have been asked for. Called, so that it is not copied into the code of a product that
-// has no such rows.
+// Asks for what tails read, too, behind the first row, unless that comes in words: then they have been asked for. Called,
+// so that it is not copied into the code of a product that has no such rows.
 TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task& task,
                                                                       const Work& work,
                                                                       const Columns& columns) {
