@@ -222,10 +222,9 @@ void Describer::describe_matrix() {
   }
   if (product == plan::Product::thin) {
     to.thin = {};
-    const bool is_made = !plan_.device.interprets && !plan_.device.packs_panels;
-    to.thin.cut =
-        thin_cut_of(to, {record_.offset(0), record_.offset(1), size_of(element),
-                         element == DType::f32, is_immutable(1), 1, plan_.fast && is_made});
+    to.thin.cut = thin_cut_of(
+        to, {record_.offset(0), record_.offset(1), size_of(element), element == DType::f32,
+             is_immutable(1), 1, plan_.fast && plan_.device.makes_code()});
     if (!of_.put) return;
     if (to.tail_steps == Matrix::kNoTail) std::abort();  // plan::take_updates lets no other through
     describe_put();

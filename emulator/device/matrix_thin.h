@@ -177,9 +177,10 @@ TREK_TILE void stage(const Task& task, const Work& work) {
 }
 
 // stage() of a row that comes in words, with what the tail has of such ones: see matrix_thin_tags.h. What else it has has
-// been asked for.
+// been asked for (AskedTails), or is asked for here.
 template <DType kType>
 TREK_TILE void bring_tagged(const Task& task, const Work& work) {
+  if (work.is_group()) load_group(task, work);
   TaggedBeside beside(task, work);
   const std::byte* from = task.at(work.node.areas().left);
   if (kType != DType::f32 && by_tensor_cores(work.cut())) {
@@ -411,7 +412,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
   const bool tagged = has_tagged_left(work.node);
   AskedTails asked;
   if (early) {
-    if (tagged && !work.is_group())
+    if (tagged)
       asked.ask(task, work);
     else
       prefetch_tails(task, work);
@@ -424,7 +425,6 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
   }
   load_columns(task, work, columns_of_left, true);
   if (tagged && !own_rows) {
-    if (work.is_group()) load_tails(task, work);
     bring_tagged<kType>(task, work);
   } else if (own_rows && !kLeftBeforeRight) {
     make_left(task, work, columns_of_left);
@@ -432,7 +432,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     if (!own_rows) stage<kType>(task, work);
     load_tails(task, work);
   }
-  if (tagged && !work.is_group()) asked.put(task, work);
+  if (tagged) asked.put(task, work);
   // Where a tile is one part, these come with it; else they come before a later one.
   if (work.cut().ahead == 0) commit_copies();
   uint32_t part = 0;

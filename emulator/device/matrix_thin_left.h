@@ -69,14 +69,6 @@ TREK_TILE const float* bring_made_of(const Task& task, const Work& work) {
   task.sync();
   return row;
 }
-// A tile of it, of one of a row's warps.
-TREK_TILE row_detail::Tile tile_of(const row_detail::Part& part, const float* row) {
-  row_detail::Tile tile;
-  TREK_UNROLLED
-  for (uint32_t i = 0; i < rows::kOfTile; ++i)
-    tile.x[i] = part.has(i) ? row[part.first + part.lane + 32 * i] : 0.0f;
-  return tile;
-}
 
 // Asks for what tails read, too, behind the first row, unless that comes in words: then they have been asked for. Called,
 // so that it is not copied into the code of a product that has no such rows.
@@ -98,7 +90,9 @@ TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task
       const auto* brought = bring_made_of(task, work);
       beside.put(task, work);
       inputs_came();
-      row.held[0] = tile_of(part, brought);
+      row.held[0] = tile_of(part, [&](uint32_t i) TREK_TILE_LAMBDA {
+        return brought[part.first + part.lane + 32 * i];
+      });
       each_own(task, of.n,
                [&](uint32_t i, uint32_t k) TREK_TILE_LAMBDA { own[0][i] = bits_of(brought[k]); });
     } else {

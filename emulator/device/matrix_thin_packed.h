@@ -2,7 +2,7 @@
 // in loops.
 //
 // A tile's part of each row of the right operand is a few sectors, each a request of its own: of 3072 rows the requests
-// alone take 1.5 us, in which nothing else comes to memory, the counter that says that the task before is over least of
+// alone take 1.5 µs, in which nothing else comes to memory, the counter that says that the task before is over least of
 // all (H200). Nothing writes such an operand, so in the first trip a task leaves what it has brought to shared memory in
 // a place of its own, and in all others brings that, line by line.
 #pragma once

@@ -205,21 +205,19 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
     form = tasks.place().form();
     outputs.know(task, work, form != ThinPlace::kNoForm && form == form_before);
     const bool tagged = has_tagged_left(work.node);
-    const bool asks = tagged && !work.is_group();
     AskedTails asked;
-    if (asks) asked.ask(task, work);
+    if (tagged) asked.ask(task, work);
     if (!tasks.ready()) continue;
-    if (tagged && !asks) outputs.load(task, work);
-    if (tagged)
+    if (tagged) {
       bring_tagged<DType::f32>(task, work);
-    else if (left.is_known())
-      left.bring(task, work);
-    else
-      stage<DType::f32>(task, work);
-    if (asks)
       asked.put(task, work);
-    else if (!tagged)
+    } else {
+      if (left.is_known())
+        left.bring(task, work);
+      else
+        stage<DType::f32>(task, work);
       outputs.load(task, work);
+    }
     commit_copies();
     wait_for_copies(0);
     task.sync();

@@ -15,9 +15,13 @@ namespace trek::device::thin {
 
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
 
-// Whether the left operand comes in words, or what a row is made of; and whether the result goes to some.
+// Whether the left operand comes in words, or what a row is made of; an operand of the tail of one that does; and whether the
+// result goes to some.
 TREK_TILE bool has_tagged_left(const Node& node) {
   return node.areas_at != 0 && node.areas().left != Areas::kNone;
+}
+TREK_TILE bool is_tagged_beside(const Node& node, uint32_t operand) {
+  return node.areas().beside != Areas::kNone && node.areas().beside_operand == operand;
 }
 TREK_TILE bool gives_tagged(const Node& node) {
   return node.areas_at != 0 && node.areas().result != Areas::kNone;
@@ -31,7 +35,6 @@ extern "C" TREK_ON_DEVICE void trek_inputs_came();
 
 TREK_TILE void inputs_came() { trek_inputs_came(); }
 
-inline constexpr uint32_t kWord = 8;        // bytes
 inline constexpr uint32_t kPatience = 256;  // how often one asks before one looks whether to leave
 inline constexpr uint32_t kTwosOfThread = 4;  // pairs of words that a thread asks for at once
 
@@ -86,9 +89,7 @@ TREK_TILE void gather(const Task& task, const std::byte* from, uint32_t words, P
   }
 }
 
-// Elements of a type in a word.
-TREK_TILE uint32_t in_word(DType type) { return type == DType::f32 ? 1 : 2; }
-// The one of number `place` in its word, as a float.
+// The element of number `place` in its word, as a float.
 TREK_TILE float from_word(DType type, uint32_t value, int64_t place) {
   if (type == DType::f32) return as_float(value);
   const auto half = static_cast<uint16_t>(place % 2 == 0 ? value : value >> 16);
@@ -96,7 +97,7 @@ TREK_TILE float from_word(DType type, uint32_t value, int64_t place) {
   return semantics::widen(F16{half});
 }
 
-// Brings a row of n elements to shared memory, as floats: put(k) says where element k goes.
+// Calls put(k, element k, as a float) for all elements of a row of n, each by one thread.
 template <class Put>
 TREK_TILE void gather_row(const Task& task, const std::byte* from, DType type, uint32_t n,
                           Put put) {
@@ -135,9 +136,8 @@ class TaggedBeside {
       if (spins % kPatience == 0 && trek_leaves()) break;
       word_ = ask_once(at_);
     }
-    const uint32_t operand = work.node.areas().beside_operand;
     each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
-      if (is_operand(step) && step.index == operand)
+      if (is_operand(step) && is_tagged_beside(work.node, step.index))
         *task.shared<float>(beside_at(task, s)) =
             from_word(type_, static_cast<uint32_t>(word_), place_);
     });
@@ -152,11 +152,12 @@ class TaggedBeside {
 };
 
 // All else that a tail has beside the sum, which nothing writes where the row comes in words: asked for before the row,
-// and left as it comes until that is there, since whatever is done with it waits for memory.
+// and left as it comes until that is there, since whatever is done with it waits for memory. Of products that a program
+// joins it is nothing: what these have is written, and asked for behind the wait.
 class AskedTails {
  public:
   TREK_TILE_MEMBER void ask(const Task& task, const Work& work) {
-    if (task.thread() >= work.columns) return;
+    if (work.is_group() || task.thread() >= work.columns) return;
     const Output output = output_of(work, work.columns, 0, task.thread());
     each_asked(work, [&](uint32_t s, const TailStep step, const Operand& from) TREK_TILE_LAMBDA {
       const int64_t place = beside_of(step, output);
@@ -167,7 +168,7 @@ class AskedTails {
   }
   // Puts it where the tail finds it.
   TREK_TILE_MEMBER void put(const Task& task, const Work& work) const {
-    if (task.thread() >= work.columns) return;
+    if (work.is_group() || task.thread() >= work.columns) return;
     each_asked(work,
                [&](uint32_t s, const TailStep /*step*/, const Operand& from) TREK_TILE_LAMBDA {
                  *task.shared<float>(beside_at(task, s)) =

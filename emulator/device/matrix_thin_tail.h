@@ -89,16 +89,6 @@ TREK_TILE void each_step(const Work& work, Act act) {
   each_row<kMaxTail>(work.matrix().tail_steps,
                      [&](uint32_t s) TREK_TILE_LAMBDA { act(s, work.matrix().tail[s]); });
 }
-// Whether an operand of a tail comes in words that say when they are there (matrix_thin_tags.h).
-TREK_TILE bool is_tagged_beside([[maybe_unused]] const Node& node,
-                                [[maybe_unused]] uint32_t operand) {
-#if defined(TREK_SPECIALISED) && defined(__CUDA__)
-  return node.areas_at != 0 && node.areas().beside != Areas::kNone &&
-         node.areas().beside_operand == operand;
-#else
-  return false;
-#endif
-}
 // Asks for an element of an operand, to be a word at `to`. Copies are of no group yet.
 TREK_TILE void load_beside(const Task& task, const Work& work, const Operand& from, int64_t place,
                            uint32_t to) {
@@ -112,7 +102,7 @@ TREK_TILE void load_beside(const Task& task, const Work& work, const Operand& fr
 // Asks for all that the tail has beside a sum.
 TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
   each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
-    if (is_operand(step) && !is_tagged_beside(work.node, step.index))
+    if (is_operand(step))
       load_beside(task, work, work.node.operand(step.index), beside_of(step, output),
                   beside_at(task, s));
   });

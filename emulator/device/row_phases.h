@@ -168,17 +168,20 @@ struct Row {
   uint32_t numbers[kMaxPhases];
 };
 
+// A lane's elements of a tile, 32 from one to the next, of which element(i) gives the i-th.
+template <class Element>
+TREK_TILE Tile tile_of(const Part& part, Element element) {
+  Tile tile;
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < rows::kOfTile; ++i) tile.x[i] = part.has(i) ? element(i) : 0.0f;
+  return tile;
+}
 // Of an operand that cannot be copied as it lies.
 TREK_TILE Tile bring(const Task& task, const Part& part, const Operand& from, int64_t begin) {
   const int64_t first = begin + part.first + part.lane;
-  Tile tile;
-  TREK_UNROLLED
-  for (uint32_t i = 0; i < rows::kOfTile; ++i)
-    tile.x[i] =
-        part.has(i)
-            ? as_float(load32(task.memory(from), static_cast<DType>(from.dtype), first + 32 * i))
-            : 0.0f;
-  return tile;
+  return tile_of(part, [&](uint32_t i) TREK_TILE_LAMBDA {
+    return as_float(load32(task.memory(from), static_cast<DType>(from.dtype), first + 32 * i));
+  });
 }
 
 // What an elements' program, or the last one, gives for a tile of row `number`.

@@ -56,6 +56,8 @@ struct Device {
   // Its tasks may see that a vector is there by what it says itself, in place of a counter (resident/tags.h): the plan is
   // the same.
   bool has_tags = false;
+  // Whether code is made for its nodes, which is no computer's.
+  bool makes_code() const { return !interprets && !packs_panels; }
 };
 
 // Devices by name, [0] the generic one; nullptr where there is none of that name.

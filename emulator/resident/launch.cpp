@@ -75,7 +75,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.has_pairs = machine.has_pairs();
   device.packs_panels = machine.packs_panels();
   device.interprets = machine.interprets();
-  device.has_tags = !machine.interprets() && !machine.packs_panels();
+  device.has_tags = device.makes_code();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   return device;
 }

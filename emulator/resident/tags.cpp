@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "emulator/device/matrix_thin_cut.h"
+
 namespace trek::resident {
 namespace {
 
@@ -11,12 +13,11 @@ using device::TailStep;
 using isa::DType;
 using plan::kNone;
 
-constexpr int64_t kWord = 8;          // bytes, of one f32 or two elements of 16 bits
 constexpr int64_t kMostWords = 4096;  // that a task reads
 constexpr uint32_t kMany = kNone - 1;
 
-int64_t words_of(DType type, int64_t elements) {
-  return type == DType::f32 ? elements : elements / 2;
+int64_t words_of(const device::Operand& result) {
+  return result.elements / device::thin::in_word(static_cast<DType>(result.dtype));
 }
 
 bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
@@ -79,11 +80,11 @@ class Finder {
         (is_group(*node) && static_cast<DType>(result.dtype) != DType::f32))
       return kNone;
     const auto type = static_cast<DType>(result.dtype);
-    const int64_t words = words_of(type, result.elements);
     const bool in_twos =
         type == DType::f32 || (node->matrix.n % 2 == 0 && node->matrix.tile_columns % 2 == 0);
-    const bool fits = node->matrix.m == 1 && result.elements % 4 == 0 && words <= kMostWords &&
-                      in_twos && (type == DType::f32 || type == DType::bf16 || type == DType::f16);
+    const bool fits = node->matrix.m == 1 && result.elements % 4 == 0 &&
+                      words_of(result) <= kMostWords && in_twos &&
+                      (type == DType::f32 || type == DType::bf16 || type == DType::f16);
     return fits ? maker : kNone;
   }
   uint32_t result_index(uint32_t maker, uint32_t buffer) const {
@@ -148,7 +149,10 @@ class Finder {
       if (node.scalar(i).kind == device::Scalar::memory) return;
     TaggedNode tagged;
     if (is_group(node) ? !reads_group(n, tagged) : !reads_one(n, tagged)) return;
-    if (tagged.left == kNone || !finds_late(n, tagged.left)) return;
+    if (tagged.left == kNone) return;
+    const std::vector<uint32_t> late = waits_of_all(n, tagged.left);
+    if (late.empty()) return;
+    for (const uint32_t w : late) found_.late[w] = true;
     tagged.bytes = found_.nodes[n].bytes;
     tagged.result_index = found_.nodes[n].result_index;
     found_.nodes[n] = tagged;
@@ -159,7 +163,7 @@ class Finder {
     TaggedNode& of = found_.nodes[maker];
     of.result_index = result_index(maker, buffer);
     const device::Operand& result = nodes_[maker]->result(of.result_index);
-    of.bytes = kWord * words_of(static_cast<DType>(result.dtype), result.elements);
+    of.bytes = device::thin::kWord * words_of(result);
   }
 
   // Whether all that a product reads is never written or comes in words.
@@ -206,34 +210,25 @@ class Finder {
   }
   // Whether each task waits for the one of `writer` before it begins, in the same trip.
   bool waits_for(uint32_t n, uint32_t writer) const {
-    const plan::Node& of = plan_.nodes[n];
-    if (writer >= plan_.nodes.size() || plan_.nodes[writer].tasks != 1) return false;
-    for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t) {
-      const auto waits = plan_.waits_of(plan_.tasks[t]);
-      if (std::none_of(waits.begin(), waits.end(), [&](const plan::Wait& wait) {
-            return raiser_[wait.counter] == writer && wait.delta == 0 && !wait.first_trip;
-          }))
-        return false;
-    }
-    return true;
+    return writer < plan_.nodes.size() && plan_.nodes[writer].tasks == 1 &&
+           !waits_of_all(n, writer).empty();
   }
 
-  // Marks the waits for the row's makers; whether each task has one.
-  bool finds_late(uint32_t n, uint32_t maker) {
+  // The waits of a node's tasks for those of `raiser` in the same trip, if each task has one; else none.
+  std::vector<uint32_t> waits_of_all(uint32_t n, uint32_t raiser) const {
     const plan::Node& of = plan_.nodes[n];
-    std::vector<uint32_t> late;
+    std::vector<uint32_t> found;
     for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t) {
       const plan::Task& task = plan_.tasks[t];
-      const size_t before = late.size();
+      const size_t before = found.size();
       for (uint32_t w = task.first_wait; w < task.first_wait + task.waits; ++w) {
         const plan::Wait& wait = plan_.waits[w];
-        if (raiser_[wait.counter] == maker && wait.delta == 0 && !wait.first_trip)
-          late.push_back(w);
+        if (raiser_[wait.counter] == raiser && wait.delta == 0 && !wait.first_trip)
+          found.push_back(w);
       }
-      if (late.size() == before) return false;
+      if (found.size() == before) return {};
     }
-    for (const uint32_t w : late) found_.late[w] = true;
-    return true;
+    return found;
   }
 
   const plan::Plan& plan_;

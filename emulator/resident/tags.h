@@ -2,7 +2,7 @@
 // which counters a task then need not wait before it begins: see ../device/matrix_thin_tags.h for what is gained.
 //
 // The plan is what it was, and so is the proof of it: a task that reads a row in words still waits for the counter of
-// those that made it, but behind its work, before it raises its own (Wait::late). So what the plan takes from such a wait
+// those that made it, but behind its work, before it raises its own (Record::late). So what the plan takes from such a wait
 // holds for all that come behind the task. What the task itself does in front of it must be right without:
 //   - Everything that it reads nothing writes, or it comes in words; or, of several products that a program joins, the task
 //     waits for what writes it before it begins, or the row's maker wrote it on the same processor, where it stands before.
