@@ -84,6 +84,7 @@ Json json_of(const Entry& entry) {
   for (const auto& [count, member] : kTiles) json[count.name] = entry.tiles.*member;
   if (entry.tiles.pairing != plan::Pairing::none) json["pairs"] = name(entry.tiles.pairing);
   if (entry.tiles.transposed) json["transposed"] = true;
+  if (entry.tiles.runs != 0) json["runs"] = entry.tiles.runs;
   json["seconds"] = entry.seconds;
   return json;
 }
@@ -117,6 +118,7 @@ class EntryReader {
     return value != nullptr && value->is_boolean() && value->get<bool>();
   }
   bool flag_if_given(const char* name) { return has(name) && flag(name); }
+  int64_t count_if_given(const Count& wanted) { return has(wanted.name) ? count(wanted) : 0; }
   plan::Pairing pairing_if_given(const char* name) {
     if (!has(name)) return plan::Pairing::none;
     const std::string spelt = text(name);
@@ -178,6 +180,7 @@ std::variant<Entry, std::string> entry_of(const Json& json) {
   for (const auto& [count, member] : kTiles) entry.tiles.*member = reader.count(count);
   entry.tiles.pairing = reader.pairing_if_given("pairs");
   entry.tiles.transposed = reader.flag_if_given("transposed");
+  entry.tiles.runs = reader.count_if_given({"runs", 1});
   entry.seconds = reader.seconds("seconds");
   if (!reader.wrong().empty()) return reader.wrong();
   return entry;

@@ -7,6 +7,7 @@
 #include "emulator/device/matrix_tile.h"
 #include "emulator/device/matrix_turns.h"
 #include "emulator/device/ring.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::device::tensor {
 
@@ -107,8 +108,41 @@ void share_columns(const Matrix& of, const Tile& tile, Brought& to) {
   if (to.shares_columns) to.readers *= 2;
 }
 
-// Where a tile lies in the product that is multiplied.
+// The cuts of a product in runs, as the node has it.
+plan::Runs runs_of(const Matrix& of) {
+  plan::MatrixShape shape;
+  shape.m = of.m;
+  shape.n = of.n;
+  shape.k = shape.whole_k = of.k;
+  plan::MatrixTiles tiles;
+  tiles.down = of.down;
+  tiles.across = of.across;
+  tiles.runs = of.runs.count;
+  if (of.runs.together == 2) tiles.pairing = plan::Pairing::columns;
+  tiles.transposed = of.transposed != 0;
+  return {shape, tiles};
+}
+
+OfRuns part_of_runs(const Matrix& of) {
+  const bool is_tensor = static_cast<Product>(of.product) == Product::tensor;
+  return is_tensor ? static_cast<OfRuns>(of.runs.part) : OfRuns::none;
+}
+
+// Of one whose k a run has a part of: which, and what there is of other runs.
+void take_run(const Matrix& of, int64_t number, Brought& to) {
+  const plan::Runs runs = runs_of(of);
+  const bool begins = part_of_runs(of) == OfRuns::begun;
+  const plan::Depth depth = begins ? runs.begun(number) : runs.ended(number);
+  to.first_k = static_cast<uint32_t>(depth.first);
+  to.k = static_cast<uint32_t>(depth.first + depth.count);
+  to.steps = (to.k - to.first_k + to.depth - 1) / to.depth;
+  to.first_run = static_cast<uint32_t>(begins ? number : runs.first_run(number));
+  to.end_run = static_cast<uint32_t>(begins ? number : runs.last_run(number));
+}
+
+// Where a task's tile lies in the product that is multiplied.
 Tile tile_multiplied(const Matrix& of, int64_t number) {
+  if (part_of_runs(of) == OfRuns::begun) number = runs_of(of).tile_begun(number);
   const Tile tile = tile_of(of, number);
   if (of.transposed == 0) return tile;
   return {tile.batch, tile.first_column, tile.first_row, tile.end_column, tile.end_row};
@@ -161,6 +195,7 @@ Brought brought_of(const Node& node, int64_t number) {
   const auto pairing = static_cast<Pairing>(of.pairing);
   if (pairing == Pairing::depth) share_depth(of, tile, to);
   if (pairing == Pairing::columns) share_columns(of, tile, to);
+  if (part_of_runs(node.matrix) != OfRuns::none) take_run(node.matrix, number, to);
   const uint32_t width = to.end_column - to.first_column;
   to.across = to.shares_depth ? 1 : (width + to.columns - 1) / to.columns;
   const bool is_torn = to.brings_halves && !to.shares_columns;

@@ -62,6 +62,10 @@ struct alignas(16) Brought {
   bool shares_depth;    // with the other block: Pairing::depth
   bool brings_halves;   // of the right operand at a time: in a pair by columns, or of many columns
   bool shares_columns;  // the halves of two blocks, each for both: Pairing::columns
+  // Of a product in runs (plan/runs.h): the runs that have begun a tile which this task ends, of [first_run, end_run) every
+  // InRuns::together; and the run whose sums it begins, which is the first.
+  uint32_t first_run;
+  uint32_t end_run;
 };
 static_assert(sizeof(Brought) == 144);
 
@@ -99,7 +103,7 @@ Matrix multiplied(const Matrix& of);
 // are neighbours and a part has more lines than a box. Host only.
 bool brings_halves(const Matrix& of);
 
-// The tile `number` of a node whose operands have tensor maps. Host only.
+// The tile `number` of a node whose operands have tensor maps, or what run `number` has of one. Host only.
 Brought brought_of(const Node& node, int64_t number);
 
 }  // namespace trek::device::tensor

@@ -66,6 +66,7 @@ class Describer {
   void describe_group();
   void describe_put();
   void describe_copies();
+  void describe_runs();
   bool describe_few();
   void describe_matrix();
   void describe_optimizer();

@@ -28,6 +28,12 @@ extern "C" TREK_ON_DEVICE const tensor::Bringing* trek_bringing();
 
 namespace tensor {
 
+// The warp that asks for copies has seen what was begun of a tile (plan/runs.h), or that the launch ends; the block waits for
+// that behind its products, so that it need not ask itself, again and again, for what is in device memory.
+TREK_TILE void say_come() { asm volatile("bar.arrive 3, 288;" ::: "memory"); }
+TREK_TILE void await_come() { asm volatile("bar.sync 3, 288;" ::: "memory"); }
+TREK_TILE bool adds_begun(const Brought& brought) { return brought.first_run != brought.end_run; }
+
 // The address of the memory that units share.
 TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shared<std::byte>(0)); }
 
@@ -349,8 +355,16 @@ TREK_TILE void free_for_sums(const Asker& by, RingPlace& place) {
 
 // ---- by columns: both blocks' rings are in the same slot -------------------------------------------
 
-TREK_TILE uint32_t word_of_other() {
-  return load_word(in_pair(shared_address(memory_of_units), offsetof(Pair, goes_on)));
+// What is said of the tile that comes behind so many, in phase `parity` of a barrier.
+struct Told {
+  uint32_t barrier;
+  uint32_t word;
+  uint32_t parity;
+};
+TREK_TILE Told told_of(uint32_t shared, uint32_t tiles) {
+  const uint32_t turn = tiles % 2;
+  return {in_pair(shared, offsetof(Pair, told)) + 8 * turn,
+          in_pair(shared, offsetof(Pair, goes_on)) + 4 * turn, tiles / 2 % 2};
 }
 // Whether both blocks have said that their ring goes on to a tile that was not begun during the one before; by a warp. Where
 // the other will not come it does not matter.
@@ -358,12 +372,11 @@ template <class Next>
 TREK_TILE bool both_go_on(const Asker& by, uint32_t lane, Next next) {
   RingState& ring = ring_state();
   if (lane == 0) {
-    const uint32_t told = in_pair(by.shared, offsetof(Pair, told));
     bool both = false;
     if (ring.is_unheard != 0) {
-      const uint32_t parity = ring.heard++ % 2;
-      both = next.await(told, parity) && other_has_passed(told, parity) && word_of_other() != 0 &&
-             ring.goes_on != 0;
+      const Told told = told_of(by.shared, ring.heard++);
+      both = next.await(told.barrier, told.parity) && other_has_passed(told.barrier, told.parity) &&
+             load_word(told.word) != 0 && ring.goes_on != 0;
       ring.is_unheard = 0;
     }
     ring.goes_on = both ? 1 : 0;
@@ -378,18 +391,17 @@ TREK_TILE bool go_on_together(const Asker& by, Next next) {
   constexpr uint32_t kSoon = 16;
   RingState& ring = ring_state();
   const bool goes_on = next.is_followed() && can_go_on(by.brought.joint, next.behind());
-  tell_other_block(in_other_block(in_pair(by.shared, offsetof(Pair, goes_on))), goes_on ? 1 : 0,
-                   in_other_block(in_pair(by.shared, offsetof(Pair, told))));
+  const Told told = told_of(by.shared, ring.heard);
+  tell_other_block(in_other_block(told.word), goes_on ? 1 : 0, in_other_block(told.barrier));
   ring.goes_on = goes_on ? 1 : 0;
   ring.is_unheard = 1;
   if (!goes_on) return false;
-  const uint32_t told = in_pair(by.shared, offsetof(Pair, told));
   TREK_ROLLED
   for (uint32_t i = 0; i < kSoon; ++i) {
-    if (!other_has_passed(told, ring.heard % 2)) continue;
+    if (!other_has_passed(told.barrier, told.parity)) continue;
     ++ring.heard;
     ring.is_unheard = 0;
-    if (word_of_other() == 0) ring.goes_on = 0;
+    if (load_word(told.word) == 0) ring.goes_on = 0;
     return ring.goes_on != 0;
   }
   return false;
@@ -463,6 +475,16 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
   return step;
 }
 
+// What the block adds to a tile behind its products, if anything: the warp that asks waits for it, and tells the block.
+template <class Next>
+TREK_TILE void bring_begun(const Brought& brought, Next next) {
+  if constexpr (kHasPairs) {
+    if (!adds_begun(brought)) return;
+    next.await_late();
+    say_come();
+  }
+}
+
 // Brings the operands of a task's tile, and the first ones of the task behind it where that can go on with its ring:
 // next.here() says what is brought for the one, next.behind() for the other, where next.is_followed(). By all lanes of a
 // warp, which is none of the block's, once that has left the task before. It calls nothing: around calls the kernel's code
@@ -498,7 +520,7 @@ TREK_TILE void bring_tile(Next next) {
         ring_state().step = ask_for_tile<false>(by, first_step, asked.begun, false, next);
     }
     warp_sync();
-    return;
+    return bring_begun(brought, next);
   }
   const auto wait = [](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
     barrier_wait(barrier, parity);
@@ -522,6 +544,7 @@ TREK_TILE void bring_tile(Next next) {
         ring_state().step = ring_step(place, brought.slots);
       }
       warp_sync();
+      bring_begun(brought, next);
       await_given();
       before_engine(false);
     }

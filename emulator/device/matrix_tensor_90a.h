@@ -286,6 +286,52 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t 
   }
 }
 
+// What the node is of a product whose tiles' k are cut into runs (plan/runs.h).
+TREK_TILE OfRuns part_of_runs(const Task& task) {
+  return kHasPairs ? static_cast<OfRuns>(task.node().matrix.runs.part) : OfRuns::none;
+}
+// Where a thread has the first four of its sums of a tile, of the line of run `run`; the next four are kBegunPieces on.
+inline constexpr uint32_t kBegunPieces = kBlockThreads * 16;
+TREK_TILE std::byte* sums_of_run(const Task& task, const Operand& lines, uint32_t run,
+                                 uint32_t columns) {
+  const auto bytes = uint64_t{run} * (kPartRows * columns * 4);
+  return task.memory(lines) + bytes + opaque(task.thread()) * 16;
+}
+// Puts the sums of a tile that a run begins to its line, each thread its own.
+template <uint32_t kColumns>
+TREK_TILE void put_begun(const Task& task, uint32_t run, const float (&sum)[kColumns / 2]) {
+  std::byte* to = sums_of_run(task, task.node().result(0), run, kColumns);
+#pragma unroll
+  for (uint32_t i = 0; i < kColumns / 2; i += 4) {
+    uint32_t piece[4];
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) piece[j] = semantics::to_bits(sum[i + j]);
+    store_piece_at(to + i / 4 * kBegunPieces, piece);
+  }
+}
+// Adds what runs have begun of a tile, once it is there. Where it will not be, since the launch ends, it does not matter
+// what the sums are.
+template <uint32_t kColumns>
+TREK_TILE void add_begun(const Task& task, const Brought& brought, float (&sum)[kColumns / 2]) {
+  if (!adds_begun(brought)) return;
+  await_come();
+  const Node& node = task.node();
+  TREK_ROLLED
+  for (uint32_t run = brought.first_run; run < brought.end_run; run += node.matrix.runs.together) {
+    const std::byte* from = sums_of_run(task, node.operand(node.matrix.runs.begun), run, kColumns);
+#pragma unroll
+    for (uint32_t i = 0; i < kColumns / 2; i += 4) {
+      float piece[4];
+      asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(piece[0]), "=f"(piece[1]), "=f"(piece[2]), "=f"(piece[3])
+                   : "l"(from + i / 4 * kBegunPieces)
+                   : "memory");
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) sum[i + j] += piece[j];
+    }
+  }
+}
+
 // Gives the sums of a warp for kColumns columns from `column` on.
 template <uint32_t kColumns>
 TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t row, uint32_t column,
@@ -345,6 +391,13 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
         give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
         break;
       }
+    if constexpr (kHasPairs) {
+      if (part_of_runs(task) == OfRuns::begun) {
+        put_begun<kColumns>(task, parts.first_run, sum);
+        break;
+      }
+      if (part_of_runs(task) == OfRuns::ended) add_begun<kColumns>(task, parts, sum);
+    }
     const bool is_last = row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column;
     give_part_90a<kColumns>(task, parts, row, column, sum);
     if (is_last) break;

@@ -295,6 +295,16 @@ enum class Product : uint8_t {
 // How two blocks work together on tiles (plan::Pairing).
 enum class Pairing : uint8_t { none, depth, columns };
 
+// What a node is of a product whose tiles' k are cut into runs (plan::OfRuns).
+enum class OfRuns : uint8_t { none, begun, ended };
+struct InRuns {
+  uint32_t count;
+  uint8_t part;      // OfRuns
+  uint8_t begun;     // of a node that ends tiles: the operand that has what was begun of them
+  uint8_t together;  // runs that have the same k: 1, or of pairs of tiles 2
+  uint8_t unused;
+};
+
 // A step of the deliver program of a product that is not ordered, as it is applied to sums in registers:
 // value = opcode(value, second), in f32, rounded to `to`.
 struct TailStep {
@@ -534,6 +544,7 @@ struct Matrix {
     Cut cut;        // of an ordered one
     ThinWork thin;  // of a thin one
     Small small;    // of a small one
+    InRuns runs;    // of one by tensor cores
     Narrow narrow;  // of a narrow one
   };
 };

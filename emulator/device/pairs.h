@@ -8,7 +8,8 @@
 //
 // Tiles by columns want rings that are in the same slot. Before the last copies of one the blocks tell each other whether
 // they go on from there with the next; only where both do they, and else both begin anew, with the first slot, once the
-// other has its ring.
+// other has its ring. What is said of a tile is heard where the next one begins, which may be when the other block is
+// through with a tile of few steps: so it may be two tiles ahead, and words and their barriers are two.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,21 @@ namespace trek::device {
 struct Pair {
   uint64_t
       free;  // the other block's memory may be written with sums, in the slot of its ring that `free_slot` names
-  uint64_t sent;       // all sums of the other block are here
-  uint64_t told;       // the other block has said whether its ring goes on, in `goes_on`
+  uint64_t sent;  // all sums of the other block are here
+#ifdef TREK_SPECIALISED
+  uint64_t told[2];  // the other block has said whether its ring goes on, in `goes_on`, by turns
+#else
+  uint64_t told[1];
+#endif
   uint64_t begun;      // the other block has begun a ring
   uint32_t exchanges;  // so far: which phases the first two are in
   uint32_t free_slot;
-  uint32_t goes_on;
   uint32_t left;  // the other block will not come
+#ifdef TREK_SPECIALISED
+  uint32_t goes_on[2];
+#else
+  uint32_t goes_on[1];
+#endif
 };
 inline constexpr uint32_t kPairAt = kSharedBytes;
 

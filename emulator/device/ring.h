@@ -18,7 +18,12 @@ struct Ring90 {
   static constexpr uint32_t kMostSlots = 8;
   // At the end of shared memory what is brought; behind that the barriers, which no unit writes over.
   static constexpr uint32_t kBroughtAt = kSharedBytes - sizeof(Bringing);
-  static constexpr uint32_t kStateAt = kSharedBytes + 48;  // behind Pair (pipeline.h)
+#ifdef TREK_SPECIALISED
+  static constexpr uint32_t kPairBytes = 64;  // Pair (pipeline.h)
+#else
+  static constexpr uint32_t kPairBytes = 48;
+#endif
+  static constexpr uint32_t kStateAt = kSharedBytes + kPairBytes;
   // The ring begins at a multiple of 1024, behind the context and what the f32 product keeps of its part.
   static constexpr uint32_t kBehind = shared_at::kSlots + 512;
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;

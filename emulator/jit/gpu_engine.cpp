@@ -323,6 +323,24 @@ std::unique_ptr<Engine> make_gpu_engine(const GpuTarget& target, resident::Execu
   return std::make_unique<GpuJitEngine>(target, executing, std::move(moving), launching);
 }
 
+namespace {
+
+std::string level_of(std::string_view device) {
+  if (names_gpu_level()) return environment("TREK_JIT_TARGET");
+  return std::string(device == "a100" ? kPortable : kHopper);
+}
+
+}  // namespace
+
+plan::Device device_linked_for(std::string_view name) {
+  plan::Device device = *plan::find_device(name);
+  device.shared_bytes = device::kSharedBytes;
+  device.copies_tensors = level_of(name) == kHopper;
+  device.has_pairs = device.copies_tensors && device.processors % 2 == 0;
+  device.has_tags = true;
+  return device;
+}
+
 isa::Result<std::string> print_gpu_code(
     const isa::Module& module, const LoadOptions& options, std::string_view device_name, Form form,
     const std::function<std::string(uint32_t function, uint32_t instruction)>& place) {
@@ -335,14 +353,8 @@ isa::Result<std::string> print_gpu_code(
     if (!found) return found.take_problems();
     toolkit = found.take();
   }
-  std::string level = environment("TREK_JIT_TARGET");
-  if (!names_gpu_level()) level = device_name == "a100" ? kPortable : kHopper;
-  plan::Device device = *plan::find_device(device_name);
-  device.shared_bytes = device::kSharedBytes;
-  device.copies_tensors = level == kHopper;
-  device.has_pairs = device.copies_tensors && device.processors % 2 == 0;
-  device.has_tags = true;
-  auto listing = listing_of(module, device, options.numerics, place);
+  const std::string level = level_of(device_name);
+  auto listing = listing_of(module, device_linked_for(device_name), options.numerics, place);
   if (!listing) return listing.take_problems();
   const std::vector<Request>& requests = listing->wanted.requests;
   auto text = form == Form::ir ? compiler->print(requests, level)

@@ -37,8 +37,10 @@ std::unique_ptr<Engine> make_gpu_engine(
     const GpuTarget& target, resident::Executing executing, resident::Moving moving = {},
     resident::Launching launching = resident::Launching::through);
 
-// As print_code(), for a device of emulator/plan by its name, which need not be there: ir, ptx, or sass, which needs
-// ptxas and nvdisasm on the PATH.
+// A device of emulator/plan by its name, which need not be there, as the JIT links for it: for the level of GPUs that
+// $TREK_JIT_TARGET names, else for its own.
+plan::Device device_linked_for(std::string_view name);
+// As print_code(), for such a device: ir, ptx, or sass, which needs ptxas and nvdisasm on the PATH.
 isa::Result<std::string> print_gpu_code(
     const isa::Module& module, const LoadOptions& options, std::string_view device, Form form,
     const std::function<std::string(uint32_t function, uint32_t instruction)>& place);

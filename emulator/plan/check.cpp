@@ -2,14 +2,35 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "emulator/plan/geometry.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 
 namespace {
+
+// Runs 2i and 2i + 1 of a product are on processors 2j and 2j + 1, with the same k of tiles of a pair.
+void check_pairs_of_runs(const Plan& plan, const Node& node, PlanErrors& errors) {
+  const MatrixTiles& tiles = plan.tilings[node.tiles];
+  const MatrixShape shape = matrix_shape(node);
+  if (!may_have_runs(shape, tiles)) return errors.add("a node has runs that cannot be");
+  const Runs runs(shape, tiles);
+  std::vector<uint32_t> of_run(static_cast<size_t>(tiles.runs), kNone);  // processors
+  for (uint32_t i = node.first_task; i < node.first_task + node.tasks; ++i) {
+    const Task& task = plan.tasks[i];
+    const int64_t run = node.of_runs == OfRuns::begun ? task.first : runs.last_run(task.first);
+    uint32_t& processor = of_run[static_cast<size_t>(run)];
+    if (processor != kNone && processor != task.processor)
+      errors.add(fmt::format("task {} is apart from others of its run", i));
+    processor = task.processor;
+  }
+  for (size_t run = 0; run + 1 < of_run.size(); run += 2)
+    if (of_run[run] != kNone && (of_run[run] % 2 != 0 || of_run[run + 1] != of_run[run] + 1))
+      errors.add(fmt::format("runs {} and {} are no pair", run, run + 1));
+}
 
 // Tiles that two processors work on together: both have them, and no other pair comes to one of the two alone, since queues
 // are in the order of tasks.
@@ -17,12 +38,17 @@ void check_pairs(const Plan& plan, PlanErrors& errors) {
   for (const Node& node : plan.nodes) {
     if (pairing_of(plan, node) == Pairing::none) continue;
     const MatrixTiles& tiles = plan.tilings[node.tiles];
-    const bool is_whole = node.tasks == tiles.count;
+    const bool in_runs = node.of_runs != OfRuns::none;
+    const bool is_whole = in_runs || node.tasks == tiles.count;
     if (!plan.device.has_pairs || plan.device.processors % 2 != 0 || !is_whole ||
         (tiles.pairing == Pairing::depth &&
          (tiles.transposed ? tiles.down : tiles.across) % 2 != 0))
       return errors.add("a node has tiles for pairs of processors, which there are not");
     if (node.first_task + node.tasks > plan.tasks.size()) return;  // said elsewhere
+    if (in_runs) {
+      check_pairs_of_runs(plan, node, errors);
+      continue;
+    }
     for (uint32_t i = 0; i < node.tasks; ++i) {
       const Task& task = plan.tasks[node.first_task + i];
       const int64_t partner = partner_of(tiles, tiles.first + i);

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "emulator/plan/runs.h"
+
 namespace trek::plan {
 namespace {
 
@@ -13,6 +15,7 @@ using Proof = Conflict::Proof;
 struct AccessClass {
   Box box;
   uint32_t processor = 0;
+  bool is_late = false;         // is_read_late()
   std::vector<uint32_t> tasks;  // in program order
   std::vector<uint32_t> loops;  // that are around any of them
 };
@@ -49,10 +52,13 @@ std::vector<AccessClass> Conflicts::classes() const {
       const uint32_t box = plan_.tasks[i].first_box + b;
       if (!plan_.boxes[box].empty()) order.push_back({i, box});
     }
+  const auto is_late = [&](const Access& a) {
+    return is_read_late(plan_, plan_.tasks[a.task], plan_.boxes[a.box]);
+  };
   const auto key = [&](const Access& a) {
     const Box& box = plan_.boxes[a.box];
     return std::tuple(box.begin, box.row_bytes, box.rows, box.stride, box.write, box.partial,
-                      plan_.tasks[a.task].processor);
+                      is_late(a), plan_.tasks[a.task].processor);
   };
   std::sort(order.begin(), order.end(), [&](const Access& a, const Access& b) {
     return std::pair(key(a), a.task) < std::pair(key(b), b.task);
@@ -61,7 +67,8 @@ std::vector<AccessClass> Conflicts::classes() const {
   for (size_t i = 0; i < order.size(); ++i) {
     const uint32_t task = order[i].task;
     if (i == 0 || key(order[i]) != key(order[i - 1]))
-      made.push_back({plan_.boxes[order[i].box], plan_.tasks[task].processor, {}, {}});
+      made.push_back(
+          {plan_.boxes[order[i].box], plan_.tasks[task].processor, is_late(order[i]), {}, {}});
     AccessClass& mine = made.back();
     if (mine.tasks.empty() || mine.tasks.back() != task) mine.tasks.push_back(task);
   }
@@ -120,7 +127,7 @@ void Conflicts::pair_up(const AccessClass& early, const AccessClass& late) {
     for (auto a = next; a != early.tasks.begin();) {
       --a;
       if (is_settled_(*a, c)) break;
-      conflicts_.push_back({*a, c, Proof::within});
+      conflicts_.push_back({*a, c, Proof::within, early.is_late, late.is_late});
       if (sure(*a, c)) break;
     }
   }
@@ -139,7 +146,7 @@ void Conflicts::pair_up(const AccessClass& early, const AccessClass& late) {
       for (auto c = c_first; c != c_end; ++c)
         // An inner loop with both has trips of its own, one after another also where the outer trip ends.
         if (*a < *c && plan_.common_loop(region(*a), region(*c)) == loop)
-          conflicts_.push_back({*a, *c, Proof::across});
+          conflicts_.push_back({*a, *c, Proof::across, early.is_late, late.is_late});
       if (a == a_last) break;
     }
   }

@@ -27,6 +27,9 @@ struct Conflict {
   uint32_t first = 0;
   uint32_t second = 0;
   Proof proof = Proof::within;
+  // Whether of each what shares bytes is read behind its late waits (Wait::late): is_read_late().
+  bool first_is_late = false;
+  bool second_is_late = false;
 };
 
 // Enough conflicts of a plan that passed check_structure() for their proofs to be the proof of all. `is_settled` says

@@ -6,6 +6,9 @@
 // next there is a second set, of tasks of the trip before. The sets are bits, worked out for a block of
 // tasks at a time so that large plans fit in memory.
 //
+// A wait that is behind a part of a task's work (Wait::late) tells of what the task reads behind it, and of nothing else:
+// what it reads before, and who comes behind it, must be in order without.
+//
 // A predecessor in a region that may not be executed still tells of tasks of that region alone: either they
 // passed before it, or they are not executed either.
 #include <algorithm>
@@ -72,6 +75,13 @@ class Order {
   }
   bool sure(uint32_t earlier, uint32_t later) const {
     return plan_.encloses(plan_.tasks[earlier].region, plan_.tasks[later].region);
+  }
+  // Calls f with each task that another waits for behind a part of its work, until one gives true, and says whether one did.
+  template <typename F>
+  bool any_late(uint32_t task, F&& f) const {
+    return std::ranges::any_of(plan_.waits_of(plan_.tasks[task]), [&](const Wait& wait) {
+      return wait.late && std::ranges::any_of(producers_[wait.counter], f);
+    });
   }
   // Calls f with the first task of every decision that was made for `task` within region `outer`.
   template <typename F>
@@ -188,7 +198,8 @@ void Order::work_out_clocks() {
       const auto& producers = producers_[wait.counter];
       const bool earlier =
           std::all_of(producers.begin(), producers.end(), [&](uint32_t p) { return p < i; });
-      if (wait.delta != 0 || producers.empty() || !earlier || !sure(producers[0], i)) continue;
+      if (wait.delta != 0 || wait.late || producers.empty() || !earlier || !sure(producers[0], i))
+        continue;
       Clock& known = of_counter[wait.counter];
       if (known.empty()) {
         known.assign(processors, 0);
@@ -212,7 +223,7 @@ bool Order::is_settled(uint32_t early, uint32_t late) const {
 void Order::learn_from_waits(uint32_t task, Bits& mine, std::vector<Learnt>& learnt) const {
   for (const Wait& wait : plan_.waits_of(plan_.tasks[task])) {
     const std::vector<uint32_t>& producers = producers_[wait.counter];
-    if (wait.delta != 0 || producers.empty() || producers.front() >= task) continue;
+    if (wait.delta != 0 || wait.late || producers.empty() || producers.front() >= task) continue;
     const bool is_sure = sure(producers.front(), task);
     Bits scratch;
     const bool all = producers.back() < task;
@@ -286,7 +297,8 @@ void Order::work_out_previous(uint32_t loop, std::vector<Bits>& sets) const {
     for (const Wait& wait : plan_.waits_of(plan_.tasks[i])) {
       const std::vector<uint32_t>& producers = producers_[wait.counter];
       const auto inside = [&](uint32_t p) { return p >= first && p < body.end_task; };
-      if (producers.empty() || !inside(producers.front()) || !inside(producers.back())) continue;
+      if (wait.late || producers.empty() || !inside(producers.front()) || !inside(producers.back()))
+        continue;
       const bool is_sure = sure(producers.front(), i) && producers.back() < i;
       if (wait.delta == 0 && !is_sure) {
         for (const uint32_t producer : producers) after(producer);
@@ -312,25 +324,35 @@ void Order::check_loop(uint32_t loop) {
   const Region& body = plan_.regions[loop];
   std::vector<Bits> sets;
   work_out_previous(loop, sets);
-  const auto expect = [&](uint32_t task, uint32_t before) {
+  const auto expect = [&](uint32_t task, uint32_t before, bool is_late) {
     if (before < block_ || before >= block_ + width_) return;
-    if (!has(sets[task - body.first_task], before))
+    const auto is_before = [&](uint32_t other) {
+      return other >= body.first_task && other < body.end_task &&
+             has(sets[other - body.first_task], before);
+    };
+    if (!is_before(task) && !(is_late && any_late(task, is_before)))
       errors_.add(fmt::format("{} does not wait for {} of the trip before (region {})",
                               describe(task), describe(before), loop));
   };
-  for (const auto [early, late, proof] : conflicts_) {
+  for (const auto [early, late, proof, early_is_late, late_is_late] : conflicts_) {
     if (proof == Proof::within || early < body.first_task || late >= body.end_task) continue;
     if (plan_.common_loop(plan_.tasks[early].region, plan_.tasks[late].region) != loop) continue;
-    expect(early, late);
-    if (proof == Proof::between) expect(late, early);
+    expect(early, late, early_is_late);
+    if (proof == Proof::between) expect(late, early, late_is_late);
   }
 }
 
 void Order::check_block() {
   work_out_before();
+  const auto is_proved = [&](const Conflict& conflict) {
+    if (has(before_[conflict.second], conflict.first)) return true;
+    return conflict.second_is_late && any_late(conflict.second, [&](uint32_t producer) {
+             return producer == conflict.first || has(before_[producer], conflict.first);
+           });
+  };
   for (const Conflict& conflict : conflicts_)
     if (conflict.proof == Proof::within && conflict.first >= block_ &&
-        conflict.first < block_ + width_ && !has(before_[conflict.second], conflict.first))
+        conflict.first < block_ + width_ && !is_proved(conflict))
       errors_.add(fmt::format("{} does not wait for {}, with which it shares memory",
                               describe(conflict.second), describe(conflict.first)));
   for (uint32_t r = 0; r < plan_.regions.size(); ++r)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "emulator/plan/product.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 namespace {
@@ -27,6 +28,7 @@ class Dealer {
  private:
   void deal(uint32_t index);
   void deal_pairs(uint32_t index);
+  void deal_runs(uint32_t index);
   uint32_t leader(uint32_t index) const;
   uint32_t pairs_of(const Node& node) const;
   std::span<const Box> boxes(const Node& node) const {
@@ -125,8 +127,21 @@ void Dealer::deal_pairs(uint32_t index) {
   if (!everywhere) next_ = (place + 1) % (processors_ - 1);
 }
 
+// All that a run has to one processor. There is a run for each, and processors 2i and 2i + 1 have those of a pair.
+void Dealer::deal_runs(uint32_t index) {
+  const Node& node = plan_.nodes[index];
+  const MatrixTiles& tiles = plan_.tilings[node.tiles];
+  const Runs runs(matrix_shape(node), tiles);
+  first_[index] = 1;
+  for (Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks)) {
+    const int64_t run = node.of_runs == OfRuns::begun ? task.first : runs.last_run(task.first);
+    task.processor = static_cast<uint32_t>(run + 2) % processors_;
+  }
+}
+
 void Dealer::deal(uint32_t index) {
   const Node& node = plan_.nodes[index];
+  if (node.of_runs != OfRuns::none) return deal_runs(index);
   if (pairing_of(plan_, node) != Pairing::none) return deal_pairs(index);
   const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
   if (node.unit == Unit::control) {

@@ -24,6 +24,7 @@ struct Need {
   uint32_t set = 0;
   uint8_t delta = 0;
   bool back = false;  // of the trip before
+  bool late = false;  // Wait::late
 };
 
 class Dependencies {
@@ -84,6 +85,7 @@ class Dependencies {
   void make_waits();
   bool few_enough();
   bool is_first_trip(const Need& need, uint32_t at) const;
+  bool is_late(const Node& node, uint32_t set) const;
   const Task& task(uint32_t index) const { return plan_.tasks[index]; }
   uint32_t region_of(uint32_t set) const { return plan_.nodes[accesses_.set(set).node].region; }
 
@@ -140,8 +142,9 @@ bool Dependencies::is_known(const Known& clock, uint32_t processor, uint32_t own
   };
   const ProducerSet producers = accesses_.set(set);
   const auto processors = static_cast<uint32_t>(processors_);
-  // A node's tiles are dealt in turn: the last round has every processor's last one.
-  if (producers.range && producers.count > processors) {
+  // A node's tiles are dealt in turn, but for those of runs: the last round has every processor's last one.
+  const bool in_turn = plan_.nodes[producers.node].of_runs == OfRuns::none;
+  if (producers.range && producers.count > processors && in_turn) {
     const uint32_t end = producers.first + producers.count;
     for (uint32_t t = end - processors; t < end && known; ++t) passed(t);
     return known;
@@ -273,7 +276,8 @@ void Dependencies::forward_node(uint32_t index) {
     for (; next < candidates_.size() && candidates_[next].task == at; ++next) {
       const uint32_t set = candidates_[next].set;
       if (is_known(clock, p, at, set) || is_behind(p, at, set)) continue;
-      forward_.push_back({set, 0, false});
+      forward_.push_back({set, 0, false, is_late(node, set)});
+      if (forward_.back().late) continue;
       if (plan_.encloses(region_of(set), node.region))
         merge(clock, known_of(now_, set));
       else
@@ -316,6 +320,7 @@ void Dependencies::backward_node(uint32_t index, uint32_t loop, Walk& walk) {
         at + 1 < first_need_.size() ? first_need_[at + 1] : static_cast<uint32_t>(forward_.size());
     for (uint32_t i = first_need_[at]; i < end; ++i) {
       const uint32_t set = forward_[i].set;
+      if (forward_[i].late) continue;
       const bool sure = plan_.encloses(region_of(set), node.region);
       if (sure && accesses_.set(set).node >= body.first_node) merge(clock, known_of(walk, set));
     }
@@ -366,6 +371,13 @@ bool Dependencies::is_first_trip(const Need& need, uint32_t at) const {
   return plan_.regions[loop].is_loop() && !plan_.encloses(loop, region_of(need.set));
 }
 
+// Whether a set has begun the tiles that a node ends: it wants them behind its products alone.
+bool Dependencies::is_late(const Node& node, uint32_t set) const {
+  const Node& from = plan_.nodes[accesses_.set(set).node];
+  return node.of_runs == OfRuns::ended && from.of_runs == OfRuns::begun &&
+         plan_.views[from.results[0]].buffer == plan_.views[node.operands[node.begun].index].buffer;
+}
+
 // Whether no task raises or waits for too much; else the nodes that are at fault become coarse.
 bool Dependencies::few_enough() {
   std::vector<uint8_t> raised(plan_.tasks.size(), 0);
@@ -411,7 +423,7 @@ void Dependencies::make_waits() {
       plan_.counters.push_back({region_of(need.set), count});
       used.push_back(need.set);
     }
-    plan_.waits.push_back({index, count, need.delta, is_first_trip(need, at)});
+    plan_.waits.push_back({index, count, need.delta, is_first_trip(need, at), need.late});
   };
   size_t next = 0;
   for (uint32_t at = 0; at < plan_.tasks.size(); ++at) {

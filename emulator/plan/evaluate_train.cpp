@@ -1,5 +1,8 @@
 // Matrix products, optimizers and random numbers.
+#include <optional>
+
 #include "emulator/plan/evaluate.h"
+#include "emulator/plan/runs.h"
 #include "isa/semantics/dot.h"
 #include "isa/semantics/elements.h"
 #include "isa/semantics/optimizer.h"
@@ -52,17 +55,14 @@ int64_t matrix_element(const isa::Shape& shape, const isa::Shape& out, int64_t b
   return (broadcast_index(batches, mine, batch) * shape[rank - 2] + row) * shape[rank - 1] + column;
 }
 
-// An element of one of a node's products, through its own scale, bias and tail, as bits of its type. `left` is the row
-// of the left operand where the node makes it, else nothing.
+// The sum of one of a node's products at (m, n), of the k that `shape` has. `left` is the row of the left operand where the
+// node makes it, else nothing.
 template <typename A>
-uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch,
-                         int64_t m, int64_t n, std::span<const uint64_t> left) {
+A product_sum(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch, int64_t m,
+              int64_t n, std::span<const uint64_t> left) {
   const isa::Shape& out = of.type.shape;
   const isa::Type& a = work.type(0);
   const isa::Type& b = work.type(of.right);
-  const Attribute& scale = attribute(Opcode::Matmul, *of.attributes, "scale");
-  const Attribute& tail = attribute(Opcode::Matmul, *of.attributes, "tail");
-  const DType type = accumulator_type<A>();
   Accumulator<A> dot;
   for (int64_t k = shape.first_k; k < shape.first_k + shape.k; ++k) {
     const int64_t at = matrix_element(a.shape, out, batch, shape.ta ? k : m, shape.ta ? m : k);
@@ -70,7 +70,17 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
     const uint64_t x = left.empty() ? work.operand(0, at) : left[static_cast<size_t>(k)];
     dot.push(value_as<A>(a.dtype, x), value_as<A>(b.dtype, work.operand(of.right, bt)));
   }
-  A value = dot.finish();
+  return dot.finish();
+}
+
+// What a sum becomes by the product's own scale, bias and tail, as bits of its type.
+template <typename A>
+uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch,
+                         int64_t m, int64_t n, A value) {
+  const isa::Shape& out = of.type.shape;
+  const Attribute& scale = attribute(Opcode::Matmul, *of.attributes, "scale");
+  const Attribute& tail = attribute(Opcode::Matmul, *of.attributes, "tail");
+  const DType type = accumulator_type<A>();
   const int64_t index = (batch * shape.m + m) * shape.n + n;
   if (scale.given) value = semantics::mul(value, work.real<A>(scale));
   if (of.bias != kNone) {
@@ -89,10 +99,33 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
   return cast_bits(type, of.type.dtype, bits);
 }
 
+// Of a product whose tiles' k are cut into runs: sums of the tile that a run begins.
+template <typename A>
+void begin_tile(Work& work) {
+  MatrixShape shape = matrix_shape(work.node);
+  const MatrixTiles& tiles = work.plan.tilings[work.node.tiles];
+  const Runs runs(shape, tiles);
+  const int64_t run = work.task.first;
+  const MatrixTile tile = matrix_tile(shape, tiles, runs.tile_begun(run));
+  take_depth(shape, runs.begun(run));
+  int64_t index = run * tiles.rows * tiles.columns;
+  for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
+    for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
+      const A sum = product_sum<A>(work, factors_of(work.node, 0), shape, tile.batch, m, n, {});
+      work.write(work.node.results[0], index++, pack(sum));
+    }
+}
+
 template <typename A>
 void matmul(Work& work) {
-  const MatrixShape shape = matrix_shape(work.node);
+  if (work.node.of_runs == OfRuns::begun) return begin_tile<A>(work);
+  MatrixShape shape = matrix_shape(work.node);
   const MatrixTiles& tiles = work.plan.tilings[work.node.tiles];
+  std::optional<Runs> runs;
+  if (work.node.of_runs == OfRuns::ended) {
+    runs.emplace(shape, tiles);
+    take_depth(shape, runs->ended(work.task.first));
+  }
   const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
   std::vector<uint64_t> mains(products_of(work.node));
   const isa::Shape& out = work.node.main_type.shape;
@@ -102,9 +135,20 @@ void matmul(Work& work) {
       left =
           left_row(work, matrix_element(work.type(0).shape, out, tile.batch, m, 0) / shape.whole_k);
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
-      for (size_t i = 0; i < mains.size(); ++i)
-        mains[i] =
-            product_element<A>(work, factors_of(work.node, i), shape, tile.batch, m, n, left);
+      for (size_t i = 0; i < mains.size(); ++i) {
+        const Factors of = factors_of(work.node, i);
+        A sum = product_sum<A>(work, of, shape, tile.batch, m, n, left);
+        if (runs) {
+          const int64_t place = (m - tile.row) * tile.columns + n - tile.column;
+          for (int64_t run = runs->first_run(work.task.first);
+               run < runs->last_run(work.task.first); run += runs->together()) {
+            const uint64_t begun =
+                work.operand(work.node.begun, run * tiles.rows * tiles.columns + place);
+            sum = semantics::add(sum, value_as<A>(accumulator_type<A>(), begun));
+          }
+        }
+        mains[i] = product_element<A>(work, of, shape, tile.batch, m, n, sum);
+      }
       const int64_t index = (tile.batch * shape.m + m) * shape.n + n;
       if (is_group(work.node))
         work.give_all(index, mains);

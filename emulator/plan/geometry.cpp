@@ -210,9 +210,7 @@ int64_t put_index(const Put& put, const isa::Shape& to, int64_t index) {
 MatrixShape matrix_shape(const Node& node) {
   MatrixShape shape = matrix_shape(node.operand_types[0].shape, node.operand_types[1].shape,
                                    node.main_type.shape, flag(node, "ta"), flag(node, "tb"));
-  if (node.depth.count == 0) return shape;
-  shape.first_k = node.depth.first;
-  shape.k = node.depth.count;
+  if (node.depth.count != 0) take_depth(shape, node.depth);
   return shape;
 }
 

@@ -97,6 +97,11 @@ struct MatrixShape {
 MatrixShape matrix_shape(const isa::Shape& a, const isa::Shape& b, const isa::Shape& out, bool ta,
                          bool tb);
 MatrixShape matrix_shape(const Node& node);
+// The same for some of its k.
+inline void take_depth(MatrixShape& shape, Depth depth) {
+  shape.first_k = depth.first;
+  shape.k = depth.count;
+}
 
 // One of the products of a matrix node, of which it has products_of(node): its operands among the node's.
 struct Factors {

@@ -193,12 +193,21 @@ struct MatrixTiles {
   Pairing pairing = Pairing::none;
   // Parts are of so many rows by 128 columns, and what is said of a pair's columns holds for its rows.
   bool transposed = false;
+  int64_t runs =
+      0;  // that the k of all tiles are cut into (runs.h); 0: a task has all k of its tile
   // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;
   int64_t first = 0;  // the number of the node's first tile among all of the product
   int64_t count = 0;  // that it has
   bool operator==(const MatrixTiles&) const = default;
+};
+
+// What a node is of a product whose tiles' k are cut into runs (runs.h).
+enum class OfRuns : uint8_t {
+  none,   // it is of no such product
+  begun,  // it sums what runs have of tiles that they do not end; a task is a run's: Task::first
+  ended,  // it sums the rest of each tile, adds what was begun of it, and gives it; a task is a tile's
 };
 
 // A phase of a row node. Rows are lines along the last axis of a shape, of at most kRowElements; a row goes through all
@@ -253,8 +262,10 @@ struct Node {
   uint32_t product = kNone;  // and the product that it is of: Plan::products
   Depth depth;               // and the k that it sums
   Rows rows;                 // and the rows that it gives
-  std::optional<Put> put;    // and where in result 0 its elements are, if not as they lie
-  uint32_t weight = 0;       // dynamic instructions of the module that it stands for: see Region
+  OfRuns of_runs = OfRuns::none;
+  uint32_t begun = kNone;  // where tiles are ended: the operand that has what was begun of them
+  std::optional<Put> put;  // and where in result 0 its elements are, if not as they lie
+  uint32_t weight = 0;     // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
   bool by_rows() const { return !phases.empty() && unit != Unit::matrix; }
   // Steps of all its programs, for one element.
@@ -287,6 +298,9 @@ struct Wait {
   uint32_t count = 0;       // how often the counter is raised in one trip
   uint8_t delta = 0;        // 1: of the trip before
   bool first_trip = false;  // the producers precede the innermost loop: poll on its first trip only
+  // The task may wait behind a part of its work, of which nothing reads what the producers gave: see OfRuns. So it, and
+  // what comes behind it, knows of them nothing else.
+  bool late = false;
 };
 
 struct Counter {

@@ -86,6 +86,10 @@ std::string node_text(const Plan& plan, const Node& node) {
     text += fmt::format(" rows [{}, {})", node.rows.first, node.rows.first + node.rows.count);
   if (const Pairing pairing = pairing_of(plan, node); pairing != Pairing::none)
     text += fmt::format(" [tiles: in pairs by {}]", name(pairing));
+  if (node.of_runs != OfRuns::none)
+    text +=
+        fmt::format(" {} [tiles: in {} runs]", node.of_runs == OfRuns::begun ? "begun" : "ended",
+                    plan.tilings[node.tiles].runs);
   if (node.tiles != kNone && plan.tilings[node.tiles].transposed) text += " [tiles: transposed]";
   if (node.product != kNone && plan.products[node.product].measured) text += " [tiles: tuned]";
   return text;
@@ -96,7 +100,10 @@ void print_task(Out out, const Plan& plan, uint32_t index, std::string_view inde
   fmt::format_to(out, "{}  t{} p{} [{}, {})", indent, index, task.processor, task.first,
                  task.first + task.count);
   for (const Wait& wait : plan.waits_of(task))
-    fmt::format_to(out, "{} c{} >= {} x e{}{}", wait.first_trip ? " wait-once" : " wait",
+    fmt::format_to(out, "{} c{} >= {} x e{}{}",
+                   wait.first_trip ? " wait-once"
+                   : wait.late     ? " wait-late"
+                                   : " wait",
                    wait.counter, wait.count, plan.counters[wait.counter].region,
                    wait.delta != 0 ? "-1" : "");
   for (uint32_t counter : plan.signals_of(task)) fmt::format_to(out, " signal c{}", counter);

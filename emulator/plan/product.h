@@ -62,6 +62,7 @@ struct ProductWork {
   int64_t products = 1;    // of a node of thin ones
   bool group = false;      // it has several, or several results
   int64_t most_split = 1;  // nodes that may share its k
+  bool may_run = false;    // its tiles' k may be cut into runs
 };
 ProductWork product_work(const Plan& plan, const Node& node);
 // The same before it has been split, where its sums are f32: those may be of parts of k. Of at most kThinRows

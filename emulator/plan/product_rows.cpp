@@ -29,6 +29,7 @@ class Divider {
         most_split_(work.most_split),
         whole_(estimate(device, work, chosen)) {
     work_.most_split = 1;
+    work_.may_run = false;
     const Worth worth = worth_of(work.product);
     least_ = whole_ * (1 - worth.gain) - worth.cycles;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulator/plan/product_tasks.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 
@@ -70,6 +71,11 @@ struct Costs {
   // Of a pair by depth: what a step of operands with neighbouring lines takes (768x2304x16384), and to exchange sums.
   double halves;
   double exchange;
+  // Of a tile that a run begins or ends: to put its sums to memory, a column, and to add them there, those of one run.
+  double begun;
+  double added;
+  double
+      apart;  // of what a run takes, where tiles share lines with others that are at other k, and no pair brings them
 };
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {
@@ -88,6 +94,9 @@ constexpr Costs kMade = {
     .received = 3.8,
     .halves = 1.15,
     .exchange = 1850,
+    .begun = 14,
+    .added = 20,
+    .apart = 1.22,
 };
 constexpr Costs kInterpreted = {
     .widths = kInterpretedWidths,
@@ -106,6 +115,9 @@ constexpr Costs kInterpreted = {
     .received = 2.1,
     .halves = 1.25,
     .exchange = 3500,
+    .begun = 0,
+    .added = 0,
+    .apart = 1,
 };
 // By 70 ways through five products.
 constexpr Costs kMadeF32 = [] {
@@ -207,10 +219,27 @@ void add_pairs_of_columns(std::vector<MatrixTiles>& found, MatrixTiles tiles, co
   add_splits(found, tiles, device, work);
 }
 
+// Adds the same tiles with their k cut into runs, one for each processor, where they are parts and no great number; and
+// in pairs that bring columns together.
+void add_runs(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
+              const ProductWork& work) {
+  constexpr int64_t kMostTurns = 4;
+  const bool are_parts = tiles.rows == kPartRows && tiles.columns == tiles.part_columns;
+  if (!work.may_run || !makes_parts(device, work) || !are_parts) return;
+  tiles.runs = device.processors;
+  if (tiles.count > kMostTurns * tiles.runs) return;
+  if (may_have_runs(work.shape, tiles)) found.push_back(tiles);
+  if (!device.has_pairs || tiles.part_columns < kLeastTogether) return;
+  if (work.shape.n < tiles.part_columns) return;
+  tiles.pairing = Pairing::columns;
+  if (may_have_runs(work.shape, tiles)) found.push_back(tiles);
+}
+
 void add_tiles(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work,
-               MatrixTiles tiles) {
+               const MatrixTiles& tiles) {
   add_splits(found, tiles, device, work);
   add_pairs_of_columns(found, tiles, device, work);
+  add_runs(found, tiles, device, work);
 }
 
 void add_fixed(std::vector<MatrixTiles>& found, const Device& device, const ProductWork& work) {
@@ -359,8 +388,29 @@ double task_tensor(const Device& device, const ProductWork& work, const MatrixTi
 
 }  // namespace
 
+namespace {
+
+// The longest run, which has the results of the most tiles, and sums that it begins, and adds the most.
+double run_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  const Costs& costs = costs_of(device, work);
+  const Runs runs(work.shape, tiles);
+  ProductWork one = work;
+  one.shape.k = runs.longest() * kRunStep;
+  const bool is_apart = tiles.pairing == Pairing::none && tiles.down > 1 && tiles.across > 1;
+  const double run = task_tensor(device, one, tiles, tiles.runs) * (is_apart ? costs.apart : 1);
+  one.shape.k = 0;
+  const double of_task = task_tensor(device, one, tiles, tiles.runs);
+  const auto begun = static_cast<double>(runs.most_begun());
+  const auto ended = static_cast<double>(runs.most_ended());
+  return run + (ended - 1) * of_task + costs.task +
+         static_cast<double>(tiles.part_columns) * (costs.begun + begun * costs.added);
+}
+
+}  // namespace
+
 double turns_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
                     int64_t share) {
+  if (tiles.runs > 0) return run_tensor(device, work, tiles);
   const int64_t tasks = tiles.count * tiles.split;
   if (!makes_parts(device, work))
     return static_cast<double>(parts_of(tasks, share)) *

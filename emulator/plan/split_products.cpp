@@ -70,11 +70,13 @@ class Products {
   Type type_of(Operand scalar) const;
   void finish(Program& program, const Node& product, Input sum) const;
   size_t most_added(const Node& product) const;
-  Sum temporary(const Node& product, size_t number);
+  Sum temporary(const Node& product, std::string_view part, const Type& type);
+  void note_read(const Sum& sum);
   void part(const Node& product, Depth depth, const Sum& to);
   static Input add(Program& program, const std::vector<Sum>& sums);
   void split(const Node& product, size_t most);
   void divide(const Node& product, const RowParts& parts, size_t most);
+  void cut_into_runs(const Node& product);
   void one(Node& node);
 
   Plan& plan_;
@@ -143,13 +145,13 @@ size_t Products::most_added(const Node& product) const {
 }
 
 // A tensor for the next node's sums; its last reader is to be said.
-Products::Sum Products::temporary(const Node& product, size_t number) {
+Products::Sum Products::temporary(const Node& product, std::string_view part, const Type& type) {
   Sum sum;
-  sum.type = Type::tensor(DType::f32, product.main_type.shape);
+  sum.type = type;
   Buffer buffer;
   buffer.kind = BufferKind::tensor_register;
   buffer.name =
-      fmt::format("{}.part{}", plan_.buffers[plan_.view(product.results[0]).buffer].name, number);
+      fmt::format("{}.{}", plan_.buffers[plan_.view(product.results[0]).buffer].name, part);
   buffer.bytes = sum.type.bytes();
   buffer.first = buffer.last = static_cast<uint32_t>(nodes_.size());
   plan_.views.push_back({static_cast<uint32_t>(plan_.buffers.size()), sum.type});
@@ -158,7 +160,13 @@ Products::Sum Products::temporary(const Node& product, size_t number) {
   return sum;
 }
 
-void Products::part(const Node& product, Depth depth, const Sum& to) {
+// The next node reads it.
+void Products::note_read(const Sum& sum) {
+  plan_.buffers[plan_.view(sum.view.index).buffer].last = static_cast<uint32_t>(nodes_.size());
+}
+
+// A node that gives sums alone.
+Node sums_of(const Node& product, const Type& type, uint32_t result) {
   Node node = product;
   node.operands.resize(2);
   node.operand_types.resize(2);
@@ -166,9 +174,14 @@ void Products::part(const Node& product, Depth depth, const Sum& to) {
   for (const char* name : {"scale", "tail", "to"})
     node.attributes[static_cast<size_t>(isa::info(node.opcode).attribute(name))] = {};
   node.chain.clear();
-  node.main_type = to.type;
-  node.results = {to.view.index};
+  node.main_type = type;
+  node.results = {result};
   node.weight = 0;
+  return node;
+}
+
+void Products::part(const Node& product, Depth depth, const Sum& to) {
+  Node node = sums_of(product, to.type, to.view.index);
   node.depth = depth;
   nodes_.push_back(std::move(node));
 }
@@ -184,21 +197,24 @@ Input Products::add(Program& program, const std::vector<Sum>& sums) {
 
 void Products::split(const Node& product, size_t most) {
   const int64_t split = plan_.tilings[product.tiles].split;
+  const Type type = Type::tensor(DType::f32, product.main_type.shape);
+  const auto next = [&](size_t number) {
+    return temporary(product, fmt::format("part{}", number), type);
+  };
   std::vector<Sum> sums;
   for (const Depth& depth : depths_of(whole_work(plan_, product), split)) {
-    sums.push_back(temporary(product, sums.size()));
+    sums.push_back(next(sums.size()));
     part(product, depth, sums.back());
   }
   const auto read_now = [&](const std::vector<Sum>& some) {
-    for (const Sum& sum : some)
-      plan_.buffers[plan_.view(sum.view.index).buffer].last = static_cast<uint32_t>(nodes_.size());
+    for (const Sum& sum : some) note_read(sum);
   };
   // More than the last node may add are added by others before it.
   for (size_t number = sums.size(); sums.size() > most; ++number) {
     const auto end =
         sums.begin() + static_cast<ptrdiff_t>(std::min(kMostTensors, sums.size() - most + 1));
     const std::vector<Sum> some(sums.begin(), end);
-    const Sum total = temporary(product, number);
+    const Sum total = next(number);
     Program program(product);
     add(program, some);
     read_now(some);
@@ -232,6 +248,23 @@ void Products::divide(const Node& product, const RowParts& parts, size_t most) {
   nodes_.push_back(std::move(rest));
 }
 
+// The sums of tiles that runs begin, a line for each run, and then the tiles: what stands for the instruction is these.
+void Products::cut_into_runs(const Node& product) {
+  const MatrixTiles& tiles = plan_.tilings[product.tiles];
+  const Type lines = Type::tensor(DType::f32, {tiles.runs, tiles.rows * tiles.columns});
+  const Sum begun = temporary(product, "begun", lines);
+  nodes_.push_back(
+      sums_of(product, Type::tensor(DType::f32, product.main_type.shape), begun.view.index));
+  nodes_.back().of_runs = OfRuns::begun;
+  note_read(begun);
+  Node ended = product;
+  ended.of_runs = OfRuns::ended;
+  ended.begun = static_cast<uint32_t>(ended.operands.size());
+  ended.operands.push_back(begun.view);
+  ended.operand_types.push_back(lines);
+  nodes_.push_back(std::move(ended));
+}
+
 void Products::one(Node& node) {
   const size_t most = node.tiling == Tiling::matrix ? most_added(node) : 0;
   if (most >= 2) {
@@ -239,11 +272,12 @@ void Products::one(Node& node) {
     note_product(plan_, node, work.most_split);
     if (!set_measured(plan_, node, work, measured_)) {
       const MatrixTiles tiles = choose(plan_.device, work);
-      if (!node.put && node.phases.empty())
+      if (!node.put && node.phases.empty() && tiles.runs == 0)
         if (const auto parts = divide_rows(plan_.device, work, tiles))
           return divide(node, *parts, most);
-      if (tiles.split > 1) set_tiles(plan_, node, tiles);
+      if (tiles.split > 1 || tiles.runs > 0) set_tiles(plan_, node, tiles);
     }
+    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node);
     if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
   }
   nodes_.push_back(std::move(node));

@@ -1,4 +1,7 @@
 // Tiles of matrix products.
+#include <optional>
+
+#include "emulator/plan/runs.h"
 #include "emulator/plan/tiler.h"
 #include "emulator/plan/window.h"
 
@@ -26,36 +29,66 @@ void Tiler::matrix_operand(Operand operand, const Type& type, const MatrixShape&
       false);
 }
 
-void Tiler::matrix(Node& node) {
+// Reads what a tile multiplies of an operand: its rows of the left one, its columns of any other, at places of k.
+void Tiler::factor(const Node& node, size_t which, const MatrixShape& shape, const MatrixTile& tile,
+                   Depth depth) {
+  const bool left = which == 0;
+  const bool by_k = left ? shape.ta : !shape.tb;  // a line of memory has one place of k
+  const Depth lines = left ? Depth{tile.row, tile.rows} : Depth{tile.column, tile.columns};
+  const Depth& rows = by_k ? depth : lines;
+  const Depth& columns = by_k ? lines : depth;
+  matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch, rows.first,
+                 rows.count, columns.first, columns.count);
+}
+
+// Of a product whose tiles' k are cut into runs: the sums of the tiles that runs begin.
+void Tiler::begun_tiles(Node& node) {
   const MatrixShape shape = matrix_shape(node);
   const MatrixTiles& tiles = plan_.tilings[node.tiles];
+  const Runs runs(shape, tiles);
+  for (int64_t run = 0; run < tiles.runs; ++run) {
+    const int64_t tile = runs.tile_begun(run);
+    if (tile == kNone) continue;
+    start(node, run, 1);
+    const MatrixTile of = matrix_tile(shape, tiles, tile);
+    factor(node, 0, shape, of, runs.begun(run));
+    factor(node, 1, shape, of, runs.begun(run));
+    const int64_t line = tiles.rows * tiles.columns;
+    add({Operand::Kind::view, node.results[0]}, range(run * line, line), true, false);
+  }
+}
+
+void Tiler::matrix(Node& node) {
+  if (node.of_runs == OfRuns::begun) return begun_tiles(node);
+  const MatrixShape shape = matrix_shape(node);
+  const MatrixTiles& tiles = plan_.tilings[node.tiles];
+  std::optional<Runs> runs;
+  if (node.of_runs == OfRuns::ended) runs.emplace(shape, tiles);
   for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i) {
     const MatrixTile tile = matrix_tile(shape, tiles, i);
     const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
                                tile.columns, tile.rows, shape.n);
     start(node, i, 1);
-    const auto operand = [&](size_t which, bool by_k, int64_t line, int64_t lines) {
-      if (by_k)
-        matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch,
-                       shape.first_k, shape.k, line, lines);
-      else
-        matrix_operand(node.operands[which], node.operand_types[which], shape, tile.batch, line,
-                       lines, shape.first_k, shape.k);
-    };
+    const Depth depth = runs ? runs->ended(i) : Depth{shape.first_k, shape.k};
     const MatrixTile read = tile_read(shape, tiles, i);
     if (node.phases.empty())
-      operand(0, shape.ta, read.row, read.rows);
+      factor(node, 0, shape, read, depth);
     else
       read_rows(node, node.prologue,
                 matrix_of(node.operand_types[0], shape, tile.batch) * shape.m + tile.row,
                 tile.rows);
     for (size_t p = 0; p < products_of(node); ++p) {
       const Factors factors = factors_of(node, p);
-      operand(factors.right, !shape.tb, read.column, read.columns);
+      factor(node, factors.right, shape, read, depth);
       if (factors.bias != kNone)
         add(node.operands[factors.bias],
             broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,
             false);
+    }
+    if (runs) {
+      const int64_t line = tiles.rows * tiles.columns;
+      for (int64_t run = runs->first_run(i); run < runs->last_run(i); run += runs->together())
+        add(node.operands[node.begun], range(run * line, line), false, false);
     }
     read_scalars(node);
     read_program(node, node.chain, plan_.views[node.results[0]].type.shape, part);

@@ -35,6 +35,9 @@ class Tiler {
   int64_t matrix_of(const isa::Type& type, const MatrixShape& shape, int64_t batch) const;
   void matrix_operand(Operand operand, const isa::Type& type, const MatrixShape& shape,
                       int64_t batch, int64_t row, int64_t rows, int64_t column, int64_t columns);
+  void factor(const Node& node, size_t which, const MatrixShape& shape, const MatrixTile& tile,
+              Depth depth);
+  void begun_tiles(Node& node);
   int64_t chunk(int64_t elements) const;
   int64_t share_of_lines(int64_t lines, int64_t n, int64_t size, int64_t at_once) const;
   int64_t piece(const Node& node, int64_t elements) const;

@@ -348,7 +348,8 @@ void Encoder::encode_task(uint32_t index) {
       record.wait[i] = wait;
     else
       image_.waits.push_back(wait);
-    if (i < kMaxLate && tagged_.late[task.first_wait + i]) record.late |= uint16_t{1} << i;
+    const bool is_late = from.late || tagged_.late[task.first_wait + i];
+    if (i < kMaxLate && is_late) record.late |= uint16_t{1} << i;
   }
   const auto signals = plan_.signals_of(task);
   record.signals = static_cast<uint8_t>(signals.size());

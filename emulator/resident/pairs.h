@@ -13,9 +13,9 @@ namespace trek::resident {
 // Makes the barriers of a pair, before it meets; one thread.
 TREK_RESIDENT void make_pair(Shared& shared) {
   if constexpr (!device::kHasPairs) return;
-  for (uint64_t* barrier :
-       {&shared.pair.free, &shared.pair.sent, &shared.pair.told, &shared.pair.begun})
+  for (uint64_t* barrier : {&shared.pair.free, &shared.pair.sent, &shared.pair.begun})
     barrier_init(barrier, 1);
+  for (uint64_t& barrier : shared.pair.told) barrier_init(&barrier, 1);
   shared.pair.exchanges = shared.pair.left = 0;
 #ifdef TREK_SM90A
   device::tensor::barriers_made();

@@ -588,6 +588,18 @@ TREK_RESIDENT void compute() {
   }
 }
 
+#ifdef TREK_SPECIALISED
+// Waits for what a task that is being executed has seen by itself (tags.h), so that what it raises stands for that, too.
+// False where the block must leave.
+TREK_RESIDENT bool await_late(const Launch& launch, ProcessorState& state, const Slot& slot,
+                              uint32_t lane) {
+  if (slot.record.late == 0) return true;
+  const bool waits = lane < slot.due.waits && is_late(slot.record, lane);
+  return await_all(launch, state, slot.record.node, slot.due.moment,
+                   waits ? slot.due.counter[lane] : kNoCounter, slot.due.target[lane]);
+}
+#endif
+
 #ifdef TREK_SM90A
 // What is brought for task number `n`, which is Kind::copied and not skipped, and for the one behind it where that is one
 // of the kind, too, and ready.
@@ -615,24 +627,17 @@ class Copied {
   TREK_RESIDENT bool await(uint32_t barrier, uint32_t parity) const {
     return await_pair(shared_, n_, barrier, parity);
   }
+  // Waits for what the block wants behind its products; by a warp.
+  TREK_RESIDENT void await_late() const {
+    resident::await_late(shared_.launch, shared_.launch.states[__nvvm_read_ptx_sreg_ctaid_x()],
+                         shared_.slot[n_ % kSlots], __nvvm_read_ptx_sreg_laneid());
+  }
 #endif
 
  private:
   Shared& shared_;
   uint32_t n_;
 };
-#endif
-
-#ifdef TREK_SPECIALISED
-// Waits for what a task that is being executed has seen by itself (tags.h), so that what it raises stands for that, too.
-// False where the block must leave.
-TREK_RESIDENT bool await_late(const Launch& launch, ProcessorState& state, const Slot& slot,
-                              uint32_t lane) {
-  if (slot.record.late == 0) return true;
-  const bool waits = lane < slot.due.waits && is_late(slot.record, lane);
-  return await_all(launch, state, slot.record.node, slot.due.moment,
-                   waits ? slot.due.counter[lane] : kNoCounter, slot.due.target[lane]);
-}
 #endif
 
 // Tells the others what has been executed. What compute warps wrote before they arrived is what this

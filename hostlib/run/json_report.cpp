@@ -178,6 +178,7 @@ Json tuned_product_json(const Module& module, const Tuning& tuning, const TunedP
                      {"split", each.tiles.split},
                      {"pairs", plan::name(each.tiles.pairing)},
                      {"transposed", each.tiles.transposed},
+                     {"runs", each.tiles.runs},
                      {"tasks", each.tiles.count},
                      {"rows_apart", each.is_divided},
                      {"estimate", each.is_divided ? Json() : Json(each.cycles)},

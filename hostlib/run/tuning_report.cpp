@@ -83,6 +83,7 @@ std::string tiles_text(const plan::MatrixTiles& tiles) {
   if (tiles.split != 1) text += fmt::format(", k in {}", tiles.split);
   if (tiles.pairing != plan::Pairing::none)
     text += fmt::format(", in pairs by {}", name(tiles.pairing));
+  if (tiles.runs != 0) text += fmt::format(", in {} runs", tiles.runs);
   return text;
 }
 

@@ -1,9 +1,10 @@
 """Fast products in tiles that only code made for one product has: those that two blocks work on together (plan::Pairing),
-parts of widths of their own, and transposed ones. A program, and a file of tiles that has it done so on a device.
+parts of widths of their own, transposed ones, and tiles whose k are cut into a run for each processor (plan/runs.h). A
+program, and a file of tiles that has it done so on a device.
 
-All sums are of integers that f32 holds, so that any order gives the same bits. Each product has the one before in front of
-it, so that its share is the whole device: tiles are remembered by that. On devices of many processors, where a small product
-goes another way, K is as many times as large as makes it none.
+All sums are of integers that f32 holds, so that any order gives the same bits. Each product is in a loop of one trip, so
+that nothing stands beside it and its share is the whole device: tiles are remembered by that. On devices of many processors,
+where a small product goes another way, K is as many times as large as makes it none.
 
 trap.trek traps in a task that one block of a pair has before the product, for which the other does not wait.
 
@@ -65,18 +66,28 @@ CASES = [  # pairs; type, rows, columns, K, transposes ("T": parts are transpose
     ("depth", "f32", 128, 264, 329, "ta T", 64, "f32", "root", 1),
     ("columns", "f32", 401, 300, 264, "T", 128, "f32", "bias", 1),
     ("columns", "f32", 256, 512, 137, "ta T", 128, "f32", "", 1),
+    ("runs", "bf16", 256, 128, 520, "", 64, "f32", "bias", 1),
+    ("runs", "bf16", 300, 200, 600, "ta", 112, "bf16", "relu", 1),
+    ("runs", "f16", 130, 600, 1000, "tb", 256, "f32", "root", 1),
+    ("runs", "bf16", 600, 328, 528, "ta tb T", 192, "bf16", "bias", 1),
+    ("runs", "bf16", 300, 250, 1096, "tb T", 160, "bf16", "relu", 1),
+    ("runs", "f16", 140, 320, 1608, "ta", 320, "f32", "", 1),
+    ("runs columns", "bf16", 256, 200, 520, "ta", 128, "f32", "bias", 1),
+    ("runs columns", "f16", 500, 500, 1096, "tb", 256, "bf16", "", 1),
+    ("runs columns", "bf16", 400, 232, 600, "ta T", 208, "f32", "root", 1),
 ]  # yapf: disable
 
 device, code, processors, folder = sys.argv[1:]
 SMALL = 2**27 if int(processors) > 16 else 0  # multiplications of a product that may go another way
-declared = [".trek 1.0"]
+declared = [".trek 1.0", ".state @limit f32[1] = 0.3"]
 body = []
 tiles = []
 
 
 def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1, batches=1, transposed=False):
     height, width = 128 * parts, part // 2 if pairs == "depth" else part
-    form = {} if pairs == "alone" else {"pairs": pairs}
+    form = {"runs": int(processors)} if "runs" in pairs else {}
+    form.update({"pairs": kind for kind in ["depth", "columns"] if kind in pairs})
     if transposed:
         height, width = width, height
         form["transposed"] = True
@@ -90,6 +101,10 @@ def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1
 
 for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *batch) in enumerate(CASES):
     depth *= 1 if element == "f32" else 1 + SMALL // (rows * columns * depth * (batch or [1])[0])
+    if "runs" in pairs:  # each run has at least 12 steps of 64 k
+        high, wide = (part, 128) if "T" in form else (128, part)
+        steps = 12 * int(processors) // (-(-rows // high) * -(-columns // wide))
+        depth += max(0, 64 * steps - depth + 64) // 8 * 8
     ta, tb = "ta" in form, "tb" in form
     left = f"{depth},{rows}" if ta else f"{rows},{depth}"
     right = f"{columns},{depth}" if tb else f"{depth},{columns}"
@@ -106,7 +121,8 @@ for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *b
     flags += {"bias": f", bias=%e{i}, tail=relu", "relu": ", tail=relu"}.get(end, "")
     product = f"%p{i}" if end == "root" else f"@r{i}"
     body += [
-        f"  %u{i} = lt @a{i}, " + (f"%limit{i}" if i > 0 else "0.3"),
+        f"  loop $once{i} = 0 until 1 {{",
+        f"  %u{i} = lt @a{i}, @limit",
         f"  %v{i} = lt @b{i}, 0.3",
         f"  %w{i} = lt @c{i}, 0.3",
         f"  %x{i} = cast %u{i}, to={element}",
@@ -120,20 +136,21 @@ for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *b
         f"  %g{i} = cast @r{i}, to=f32",
         f"  %m{i} = min %g{i}",
         f"  %z{i} = mul %m{i}, 0",
-        f"  %limit{i + 1} = add %z{i}, 0.3",
+        f"  @limit = add @limit, %z{i}",
+        "  }",
     ]
     remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts, *(batch or [1]), "T" in form.split())
 
 # Products that a loop does again and again: both blocks come to each other in every trip.
-for pairs, size, part in [("depth", 256, 128), ("columns", 512, 192)]:
-    at = f"{pairs}_loop"
+for pairs, size, part, trips in [("depth", 256, 128, 6), ("columns", 512, 192, 6), ("runs columns", 512, 256, 2)]:
+    at = f"{pairs.replace(' ', '_')}_loop"
     size *= 4 if size**3 <= SMALL else 1
     declared += [f".state @d_{at} f32[{size},{size}] = uniform(0, 1, key=301)", f".output @{at} bf16[{size},{size}]"]
     body += [
         f"  %first_{at} = lt @d_{at}, 0.3",
         f"  %step_{at} = cast %first_{at}, to=bf16",
         f"  @{at} = copy %step_{at}",
-        f"  loop $i = 0 until 6 {{",
+        f"  loop $i = 0 until {trips} {{",
         f"    %next_{at} = matmul @{at}, %step_{at}",
         f"    %odd_{at} = gt %next_{at}, {size * 23 // 256}",
         f"    @{at} = cast %odd_{at}, to=bf16",
@@ -162,22 +179,26 @@ for pairs, form, part in [("depth", "", 128), ("columns", "tb", 128), ("columns"
 
 # Single tasks in front of the product, on processors 1 to 4; those of one pair divide by 0 in the trips that are asked for.
 side = 1024 if SMALL else 256
+long = -(-64 * 12 * int(processors) // (side // 128) ** 2 // 512) * 512  # k of a product in runs
 trap = [
     ".trek 1.0",
     ".param $even i64 = -1",
     ".param $odd i64 = -1",
     f".state @d f32[{side},{side}] = uniform(0, 1, key=1)",
     f".state @e bf16[{side},{side}]",
+    f".state @f f32[{side},{long}] = uniform(0, 1, key=2)",
     f".output @c bf16[{side},{side}]",
 ]
 for t in range(4):
     trap += [f".state @n{t} i64[4] = 12", f".output @q{t} i64[4]"]
 trap += [".func main() {", "  %ones = lt @d, 0.3", "  @e = cast %ones, to=bf16"]
-for pairs in ["depth", "columns"]:
+trap += ["  %many = lt @f, 0.3", "  %g = cast %many, to=bf16"]
+for pairs in ["depth", "columns", "runs columns"]:
     trap += ["  loop $i = 0 until 3 {", "    $x = sub $i, $even", "    $y = sub $i, $odd"]
     trap += [f"    @q{t} = div @n{t}, {['1', '$x', '$y', '1'][t]}" for t in range(4)]
-    trap += ["    @c = matmul @e, @e" + (", tb" if pairs == "columns" else ""), "  }"]
-    remember(pairs, "bf16", side, side, side, False, pairs == "columns", 128, "bf16")
+    factor, depth = ("%g", long) if "runs" in pairs else ("@e", side)
+    trap += [f"    @c = matmul {factor}, {factor}" + (", tb" if "columns" in pairs else ""), "  }"]
+    remember(pairs, "bf16", side, side, depth, False, "columns" in pairs, 128, "bf16")
 trap += ["}"]
 with open(f"{folder}/trap.trek", "w") as file:
     print("\n".join(trap), file=file)

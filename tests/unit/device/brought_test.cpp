@@ -40,12 +40,13 @@ std::string operand(const Product& of, int rows, int columns) {
 }
 
 // Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps. `is_wanted`: of
-// tiles that are so, else of those that the cost model chooses.
+// tiles that are so, also of those in runs, else of those that the cost model chooses.
 using IsWanted = std::function<bool(const plan::MatrixTiles&)>;
 std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none,
                                  const IsWanted& is_wanted = nullptr) {
   plan::Device device = *plan::find_device("h200");
   device.has_pairs = pairing != plan::Pairing::none;
+  device.has_tags = is_wanted != nullptr;
   const isa::Module module = plan::test::assembled(
       fmt::format(".state @a {} = 1\n.state @b {} = 1\n.output @x {}\n.func main() {{\n@x = matmul "
                   "@a, @b{}{}\n}}\n",
@@ -61,15 +62,17 @@ std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan
     return plan.take();
   };
   const plan::Plan plan = linked();
-  const uint32_t number = plan::test::node_of(plan, isa::Opcode::Matmul);
-  Described described = describe(plan, number);
-  described.set_scratch(1 << 20);
   std::vector<Brought> all;
-  if (!is_copied(described.node())) return all;
-  if (static_cast<Pairing>(described.node().matrix.pairing) != static_cast<Pairing>(pairing))
-    return all;
-  for (const plan::Task& task : plan.tasks)
-    if (task.node == number) all.push_back(brought_of(described.node(), task.first));
+  for (uint32_t number = 0; number < plan.nodes.size(); ++number) {
+    if (plan.nodes[number].opcode != isa::Opcode::Matmul) continue;
+    Described described = describe(plan, number);
+    described.set_scratch(1 << 20);
+    if (!is_copied(described.node())) return {};
+    if (static_cast<Pairing>(described.node().matrix.pairing) != static_cast<Pairing>(pairing))
+      return {};
+    for (const plan::Task& task : plan.tasks)
+      if (task.node == number) all.push_back(brought_of(described.node(), task.first));
+  }
   return all;
 }
 
@@ -176,6 +179,50 @@ TEST_CASE(
     CHECK(found->second == 1 - brought.half);
   }
   CHECK(alone < all.size() / 2);
+}
+
+TEST_CASE(
+    "of a product in runs tasks bring all k of each tile once, and know whose sums they add") {
+  for (const Product& of : {Product{"bf16", 768, 3000, 16400, true, false, 1},
+                            Product{"f16", 3000, 632, 4464, false, false, 1}})
+    for (const bool transposed : {false, true}) {
+      const std::vector<Brought> all =
+          all_brought(of, plan::Pairing::none, [&](const plan::MatrixTiles& tiles) {
+            return tiles.runs != 0 && tiles.part_columns == 192 && tiles.transposed == transposed;
+          });
+      REQUIRE(!all.empty());
+      struct Tile {
+        std::map<uint32_t, uint32_t> k;  // where tasks begin, and end
+        std::set<uint32_t> begun;        // by runs
+        Brought ends{};
+      };
+      std::map<std::pair<uint32_t, uint32_t>, Tile> tiles;
+      for (const Brought& brought : all) {
+        Tile& tile = tiles[{brought.first_row, brought.first_column}];
+        tile.k[brought.first_k] = brought.k;
+        CHECK(slots_of(brought).size() == brought.steps);
+        CHECK(slots_of(brought).front() == brought.first_k);
+        CHECK(brought.joint.form == all.front().joint.form);
+        if (brought.k == static_cast<uint32_t>(of.k))
+          tile.ends = brought;
+        else
+          CHECK(tile.begun.insert(brought.first_run).second);
+      }
+      CHECK(tiles.size() == static_cast<size_t>(transposed
+                                                    ? (of.m + 191) / 192 * ((of.n + 127) / 128)
+                                                    : (of.n + 191) / 192 * ((of.m + 127) / 128)));
+      for (const auto& [place, tile] : tiles) {
+        uint32_t k = 0;
+        for (const auto& [first, end] : tile.k) {
+          CHECK(first == k);
+          k = end;
+        }
+        CHECK(k == static_cast<uint32_t>(of.k));
+        std::set<uint32_t> added;
+        for (uint32_t run = tile.ends.first_run; run < tile.ends.end_run; ++run) added.insert(run);
+        CHECK(added == tile.begun);
+      }
+    }
 }
 
 TEST_CASE(

@@ -95,8 +95,8 @@ TEST_CASE("tiles come back as they were written, for their device alone") {
 }
 
 TEST_CASE(
-    "how tiles are worked on in pairs, and whether transposed, comes back, and is none where a "
-    "file says nothing") {
+    "how tiles are worked on in pairs or in runs, and whether transposed, comes back, and is none "
+    "where a file says nothing") {
   const Scratch scratch;
   const std::string file = scratch.file("tiles.json");
   RememberedTiles depth = tiles(10);
@@ -104,14 +104,21 @@ TEST_CASE(
   RememberedTiles columns = tiles(11);
   columns.tiles.pairing = plan::Pairing::columns;
   columns.tiles.transposed = true;
-  write(file, {depth, columns, tiles(12)});
+  RememberedTiles runs = tiles(13);
+  runs.tiles.runs = 132;
+  write(file, {depth, columns, tiles(12), runs});
   const std::vector<RememberedTiles> found = read(file);
-  REQUIRE(found.size() == 3);
+  REQUIRE(found.size() == 4);
   CHECK(found[0].tiles == depth.tiles);
   CHECK(found[1].tiles == columns.tiles);
   CHECK(found[2].tiles == tiles(12).tiles);
+  CHECK(found[3].tiles == runs.tiles);
   put_text(file, replaced(text_of(file), "\"depth\"", "\"breadth\""));
-  CHECK_THAT(warning_of(file, 2), Catch::Contains("pairs is neither depth nor columns"));
+  CHECK_THAT(warning_of(file, 3), Catch::Contains("pairs is neither depth nor columns"));
+  const std::string other = scratch.file("other.json");
+  write(other, {runs});
+  put_text(other, replaced(text_of(other), "\"runs\":132", "\"runs\":0"));
+  CHECK_THAT(warning_of(other), Catch::Contains("runs is no number from 1"));
 }
 
 TEST_CASE("what is measured again takes the place of what was there, and nothing else") {

@@ -1,0 +1,112 @@
+#include "emulator/plan/runs.h"
+
+#include <algorithm>
+
+namespace trek::plan {
+
+bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
+  const int64_t steps = run_steps(shape);
+  const bool are_paired = tiles.pairing == Pairing::columns;
+  const bool is_whole = !are_paired || (tiles.runs % 2 == 0 &&
+                                        (tiles.transposed ? tiles.across : tiles.down) % 2 == 0);
+  return shape.batches == 1 && tiles.runs > 0 && tiles.pairing != Pairing::depth && is_whole &&
+         steps >= 2 * kLeastOfRun && tiles.down * tiles.across * steps >= tiles.runs * kLeastRun;
+}
+
+bool is_read_late(const Plan& plan, const Task& task, const Box& box) {
+  const Node& node = plan.nodes[task.node];
+  return node.of_runs == OfRuns::ended && !box.write &&
+         box.buffer == plan.views[node.operands[node.begun].index].buffer;
+}
+
+Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
+    : together_(tiles.pairing == Pairing::columns ? 2 : 1),
+      side_by_side_(tiles.transposed),
+      down_(side_by_side_ ? tiles.down : tiles.down / together_),
+      across_(side_by_side_ ? tiles.across / together_ : tiles.across),
+      by_columns_(shape.m > shape.n),
+      k_(shape.k),
+      steps_(run_steps(shape)) {
+  const int64_t all = down_ * across_ * steps_;
+  const int64_t runs = tiles.runs / together_;
+  for (int64_t run = 0; run <= runs; ++run) {
+    const int64_t cut = all * run / runs;
+    const int64_t of_tile = cut % steps_;
+    const int64_t left = steps_ - of_tile;
+    cuts_.push_back(of_tile < kLeastOfRun ? cut - of_tile : left < kLeastOfRun ? cut + left : cut);
+  }
+}
+
+// Which tile, or pair of tiles, a tile is of the order in which they are laid end to end.
+int64_t Runs::place_of(int64_t tile) const {
+  const int64_t of_row = side_by_side_ ? across_ * together_ : across_;
+  const int64_t row = tile / of_row / (side_by_side_ ? 1 : together_);
+  const int64_t column = tile % of_row / (side_by_side_ ? together_ : 1);
+  return by_columns_ ? column * down_ + row : row * across_ + column;
+}
+int64_t Runs::tile_at(int64_t place, int64_t member) const {
+  const int64_t row = by_columns_ ? place % down_ : place / across_;
+  const int64_t column = by_columns_ ? place / down_ : place % across_;
+  if (side_by_side_) return (row * across_ + column) * together_ + member;
+  return (row * together_ + member) * across_ + column;
+}
+Depth Runs::depth_of(int64_t first_step, int64_t end_step) const {
+  const int64_t first = first_step * kRunStep;
+  return {first, std::min(end_step * kRunStep, k_) - first};
+}
+
+int64_t Runs::tile_begun(int64_t run) const {
+  const int64_t end = end_of(run);
+  return end % steps_ == 0 ? int64_t{kNone} : tile_at(end / steps_, run % together_);
+}
+Depth Runs::begun(int64_t run) const {
+  const int64_t end = end_of(run);
+  const int64_t start = end / steps_ * steps_;
+  return depth_of(std::max(begin_of(run), start) - start, end - start);
+}
+
+namespace {
+
+// Which of its pair a tile is.
+int64_t member_of(const Runs& runs, int64_t tile, int64_t across, bool side_by_side) {
+  if (runs.together() == 1) return 0;
+  return side_by_side ? tile % 2 : tile / across % 2;
+}
+
+}  // namespace
+
+int64_t Runs::last_run(int64_t tile) const {
+  const int64_t end = (place_of(tile) + 1) * steps_;
+  const int64_t run = std::ranges::lower_bound(cuts_, end) - cuts_.begin() - 1;
+  return run * together_ + member_of(*this, tile, across_, side_by_side_);
+}
+Depth Runs::ended(int64_t tile) const {
+  const int64_t start = place_of(tile) * steps_;
+  return depth_of(std::max(begin_of(last_run(tile)), start) - start, steps_);
+}
+int64_t Runs::first_run(int64_t tile) const {
+  const int64_t start = place_of(tile) * steps_;
+  const int64_t run = std::ranges::upper_bound(cuts_, start) - cuts_.begin() - 1;
+  return run * together_ + member_of(*this, tile, across_, side_by_side_);
+}
+
+int64_t Runs::longest() const {
+  int64_t most = 0;
+  for (size_t run = 0; run + 1 < cuts_.size(); ++run)
+    most = std::max(most, cuts_[run + 1] - cuts_[run]);
+  return most;
+}
+int64_t Runs::most_begun() const {
+  int64_t most = 0;
+  for (int64_t tile = 0; tile < down_ * across_ * together_; ++tile)
+    most = std::max(most, (last_run(tile) - first_run(tile)) / together_);
+  return most;
+}
+int64_t Runs::most_ended() const {
+  int64_t most = 0;
+  for (size_t run = 0; run + 1 < cuts_.size(); ++run)
+    most = std::max(most, cuts_[run + 1] / steps_ - cuts_[run] / steps_);
+  return most;
+}
+
+}  // namespace trek::plan

@@ -1,0 +1,80 @@
+// Products whose tiles do not come out even on the processors: the k of all tiles are laid end to end, tile after tile, and
+// cut into runs of about as many steps, one for each processor.
+//
+//   tile          0               1               2
+//   k       |---------------|---------------|---------------|
+//   run     |----0----|----1----|----2----|----3----|---4---|
+//
+// A run has the end of a tile, then whole tiles, then the beginning of one; or it lies within a tile. So such a product is
+// two nodes, which share the tiles (split_products.h). One has a task for each run that does not end the tile it comes to
+// last: that sums what the run has of it, and puts the sums, one of each output of a tile in any order, to a line of a
+// tensor that is the run's. The other has a task for each tile: it sums the k that the last run has of it, adds the lines
+// of the runs before, in order, and goes on as any product does. A run's processor has the first kind of task first, so
+// none that another waits for stands behind one that waits.
+//
+// Where two processors bring columns together (Pairing::columns), what is laid end to end are pairs of tiles, and what is
+// cut are runs of two processors: runs 2i and 2i + 1 have the same k of the tiles of a pair.
+//
+// Tiles follow each other along the shorter side of the result, so that those which share lines of the larger operand
+// are in step, as long as the cuts of a row of tiles (or a column) are those of the next.
+#pragma once
+
+#include <vector>
+
+#include "emulator/plan/geometry.h"
+
+namespace trek::plan {
+
+inline constexpr int64_t kRunStep =
+    64;  // places of k; of a run's ends each is a multiple of this, or k
+inline constexpr int64_t kLeastOfRun =
+    4;  // steps of a tile: a run that would have fewer ends elsewhere
+inline constexpr int64_t kLeastRun = 12;  // steps of a run
+
+class Runs {
+ public:
+  // Of a product that may have so many.
+  Runs(const MatrixShape& shape, const MatrixTiles& tiles);
+
+  // The tile that a run comes to last and does not end, and the k that it has of it; kNone.
+  int64_t tile_begun(int64_t run) const;
+  Depth begun(int64_t run) const;
+  // The run that ends a tile, the k that it has of it, and the first of those that begin it: they are every together() of
+  // [first_run(tile), last_run(tile)), of which there may be none.
+  int64_t last_run(int64_t tile) const;
+  Depth ended(int64_t tile) const;
+  int64_t first_run(int64_t tile) const;
+
+  int64_t together() const { return together_; }  // runs that have the same k: 1 or 2
+  // The steps of the longest run, the most that are begun of a tile, and the most tiles that a run ends.
+  int64_t longest() const;
+  int64_t most_begun() const;
+  int64_t most_ended() const;
+
+ private:
+  int64_t place_of(int64_t tile) const;
+  int64_t tile_at(int64_t place, int64_t member) const;
+  int64_t begin_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_)]; }
+  int64_t end_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_) + 1]; }
+  Depth depth_of(int64_t first_step, int64_t end_step) const;
+
+  int64_t together_;
+  bool side_by_side_;  // the tiles of a pair
+  int64_t down_;       // tiles, or pairs of tiles
+  int64_t across_;
+  bool by_columns_;
+  int64_t k_;
+  int64_t steps_;
+  std::vector<int64_t>
+      cuts_;  // steps from the first tile's start on: where runs begin, and the end
+};
+
+// Whether a task reads what a box has behind its late waits alone: what was begun of its tile.
+bool is_read_late(const Plan& plan, const Task& task, const Box& box);
+
+// How many steps a tile has, and whether its product, of a single matrix, can be cut into MatrixTiles::runs: if each then
+// has kLeastRun steps, and no tile of a pair is alone.
+inline int64_t run_steps(const MatrixShape& shape) { return (shape.k + kRunStep - 1) / kRunStep; }
+bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles);
+
+}  // namespace trek::plan
