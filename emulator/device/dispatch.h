@@ -341,6 +341,9 @@ template <class Next>
 TREK_UNIT void bring_copied(Next next) {
   tensor::bring_tile(next);
 }
+TREK_UNIT void say_late_came(const tensor::Brought& brought) {
+  if (tensor::adds_begun(brought) && !brought.ends) tensor::say_come();
+}
 #endif
 
 #ifndef TREK_SPECIALISED

@@ -38,6 +38,9 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
 // now; next.behind() then says what is brought for that, and there it is said that the ring goes on.
 template <class Next>
 TREK_UNIT void bring_copied(Next next);
+// Tells the block, behind that, that what its task waits for behind its products has come; by the same warp. Compiled
+// programs only.
+TREK_UNIT void say_late_came(const tensor::Brought& brought);
 #endif
 
 // execute() of a tile of a thin product, which cannot trap, from before its inputs are there: `ready()`, which all

@@ -29,7 +29,8 @@ extern "C" TREK_ON_DEVICE const tensor::Bringing* trek_bringing();
 namespace tensor {
 
 // The warp that asks for copies has seen what was begun of a tile (plan/runs.h), or that the launch ends; the block waits for
-// that behind its products, so that it need not ask itself, again and again, for what is in device memory.
+// that behind its products, so that it need not ask itself, again and again, for what is in device memory. Said by the frame,
+// behind bring_tile(), but for a part whose tail needs the ring's memory.
 TREK_TILE void say_come() { asm volatile("bar.arrive 3, 288;" ::: "memory"); }
 TREK_TILE void await_come() { asm volatile("bar.sync 3, 288;" ::: "memory"); }
 TREK_TILE bool adds_begun(const Brought& brought) { return brought.first_run != brought.end_run; }
@@ -475,16 +476,6 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
   return step;
 }
 
-// What the block adds to a tile behind its products, if anything: the warp that asks waits for it, and tells the block.
-template <class Next>
-TREK_TILE void bring_begun(const Brought& brought, Next next) {
-  if constexpr (kHasPairs) {
-    if (!adds_begun(brought)) return;
-    next.await_late();
-    say_come();
-  }
-}
-
 // Brings the operands of a task's tile, and the first ones of the task behind it where that can go on with its ring:
 // next.here() says what is brought for the one, next.behind() for the other, where next.is_followed(). By all lanes of a
 // warp, which is none of the block's, once that has left the task before. It calls nothing: around calls the kernel's code
@@ -520,7 +511,7 @@ TREK_TILE void bring_tile(Next next) {
         ring_state().step = ask_for_tile<false>(by, first_step, asked.begun, false, next);
     }
     warp_sync();
-    return bring_begun(brought, next);
+    return;
   }
   const auto wait = [](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
     barrier_wait(barrier, parity);
@@ -544,7 +535,12 @@ TREK_TILE void bring_tile(Next next) {
         ring_state().step = ring_step(place, brought.slots);
       }
       warp_sync();
-      bring_begun(brought, next);
+      if constexpr (kHasPairs) {
+        if (adds_begun(brought)) {
+          next.await_late();
+          say_come();
+        }
+      }
       await_given();
       before_engine(false);
     }

@@ -627,10 +627,13 @@ class Copied {
   TREK_RESIDENT bool await(uint32_t barrier, uint32_t parity) const {
     return await_pair(shared_, n_, barrier, parity);
   }
-  // Waits for what the block wants behind its products; by a warp.
+  // Waits for what the block wants behind its products; by a warp, whose lanes' numbers are read anew: kept from task to task
+  // they would be in memory while copies are asked for.
   TREK_RESIDENT void await_late() const {
+    uint32_t lane;
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
     resident::await_late(shared_.launch, shared_.launch.states[__nvvm_read_ptx_sreg_ctaid_x()],
-                         shared_.slot[n_ % kSlots], __nvvm_read_ptx_sreg_laneid());
+                         shared_.slot[n_ % kSlots], lane);
   }
 #endif
 
@@ -660,9 +663,15 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     if (kind == Kind::copied && !trapped && !skips) device::bring_copied(Copied(shared, n));
 #endif
 #ifdef TREK_SPECIALISED
-    if (kind != Kind::halt && !skips && !await_late(launch, state, slot, lane)) {
-      if (lane == 0) store_volatile(&shared.left, 1);
-      skips = true;
+    if (kind != Kind::halt && !skips) {
+      const bool came = await_late(launch, state, slot, lane);
+#ifdef TREK_SM90A
+      if (kind == Kind::copied && !trapped) device::say_late_came(slot.bringing.what);
+#endif
+      if (!came) {
+        if (lane == 0) store_volatile(&shared.left, 1);
+        skips = true;
+      }
     }
 #endif
     barrier_wait(&shared.executed[n % kSlots], phase(n));
