@@ -51,7 +51,7 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
 std::shared_ptr<const plan::Device> device_of(const Options& options, int& code) {
   const bool is_compiled = options.engine == jit::engine_name(resident::Executing::compiles);
   const plan::Device* known = plan::find_device(options.device);
-  if (known != nullptr && known->copies_tensors && is_compiled)
+  if (known != nullptr && known != &plan::known_devices()[0] && is_compiled)
     return std::make_shared<const plan::Device>(jit::device_linked_for(options.device));
   if (known != nullptr) return std::make_shared<const plan::Device>(*known);
   std::string why;

@@ -113,8 +113,10 @@ void add_options(CLI::App& app, Options& options, Texts& texts) {
       ->type_name("")
       ->check(CLI::IsMember({"plan", "fusion", "ir", "asm", "ptx", "sass"})
                   .description("plan|fusion|ir|asm|ptx|sass"));
-  app.add_option("--device", options.device,
-                 "The device that --dump links for; here is that of --engine, for plan and fusion")
+  app.add_option(
+         "--device", options.device,
+         "The device that --dump links for, with --engine jit as that does for a GPU; here is\n"
+         "that of --engine, for plan and fusion")
       ->type_name("")
       ->check(CLI::IsMember(device_names())
                   .description(fmt::format("{}", fmt::join(device_names(), "|"))))
