@@ -193,8 +193,8 @@ struct MatrixTiles {
   Pairing pairing = Pairing::none;
   // Parts are of so many rows by 128 columns, and what is said of a pair's columns holds for its rows.
   bool transposed = false;
-  int64_t runs =
-      0;  // that the k of all tiles are cut into (runs.h); 0: a task has all k of its tile
+  // That the k of all tiles are cut into (runs.h); 0: a task has all k of its tile.
+  int64_t runs = 0;
   // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;

@@ -74,8 +74,8 @@ struct Costs {
   // Of a tile that a run begins or ends: to put its sums to memory, a column, and to add them there, those of one run.
   double begun;
   double added;
-  double
-      apart;  // of what a run takes, where tiles share lines with others that are at other k, and no pair brings them
+  // And of what a run takes, where its tiles share lines with others that are at other k, and no pair brings them.
+  double apart;
 };
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {

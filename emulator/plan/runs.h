@@ -25,11 +25,11 @@
 
 namespace trek::plan {
 
-inline constexpr int64_t kRunStep =
-    64;  // places of k; of a run's ends each is a multiple of this, or k
-inline constexpr int64_t kLeastOfRun =
-    4;  // steps of a tile: a run that would have fewer ends elsewhere
-inline constexpr int64_t kLeastRun = 12;  // steps of a run
+// Places of k of a step: runs begin and end at multiples, or with k.
+inline constexpr int64_t kRunStep = 64;
+// Steps: of a tile, of which a run that would have fewer ends where the tile does; and of a run.
+inline constexpr int64_t kLeastOfRun = 4;
+inline constexpr int64_t kLeastRun = 12;
 
 class Runs {
  public:
@@ -66,7 +66,7 @@ class Runs {
   int64_t k_;
   int64_t steps_;
   std::vector<int64_t>
-      cuts_;  // steps from the first tile's start on: where runs begin, and the end
+      cuts_;  // where runs begin, and the end: in steps from the first tile's start
 };
 
 // Whether a task reads what a box has behind its late waits alone: what was begun of its tile.
