@@ -1,6 +1,7 @@
 #include "emulator/device/brought.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "emulator/device/describe.h"
 #include "emulator/device/index.h"
@@ -129,9 +130,7 @@ OfRuns part_of_runs(const Matrix& of) {
 }
 
 // Of one whose k a run has a part of: which, and what there is of other runs.
-void take_run(const Matrix& of, int64_t number, Brought& to) {
-  const plan::Runs runs = runs_of(of);
-  const bool begins = part_of_runs(of) == OfRuns::begun;
+void take_run(const plan::Runs& runs, bool begins, int64_t number, Brought& to) {
   const plan::Depth depth = begins ? runs.begun(number) : runs.ended(number);
   to.first_k = static_cast<uint32_t>(depth.first);
   to.k = static_cast<uint32_t>(depth.first + depth.count);
@@ -140,9 +139,8 @@ void take_run(const Matrix& of, int64_t number, Brought& to) {
   to.end_run = static_cast<uint32_t>(begins ? number : runs.last_run(number));
 }
 
-// Where a task's tile lies in the product that is multiplied.
+// Where a tile lies in the product that is multiplied.
 Tile tile_multiplied(const Matrix& of, int64_t number) {
-  if (part_of_runs(of) == OfRuns::begun) number = runs_of(of).tile_begun(number);
   const Tile tile = tile_of(of, number);
   if (of.transposed == 0) return tile;
   return {tile.batch, tile.first_column, tile.first_row, tile.end_column, tile.end_row};
@@ -176,7 +174,11 @@ bool brings_halves(const Matrix& of) {
 
 Brought brought_of(const Node& node, int64_t number) {
   const Matrix of = multiplied(node.matrix);
-  const Tile tile = tile_multiplied(node.matrix, number);
+  const OfRuns part = part_of_runs(node.matrix);
+  const bool begins = part == OfRuns::begun;
+  std::optional<plan::Runs> runs;
+  if (part != OfRuns::none) runs.emplace(runs_of(node.matrix));
+  const Tile tile = tile_multiplied(node.matrix, begins ? runs->tile_begun(number) : number);
   const Way way = way_of(of);
   Brought to{};
   to.maps = static_cast<uint64_t>(node.scratch);
@@ -195,7 +197,7 @@ Brought brought_of(const Node& node, int64_t number) {
   const auto pairing = static_cast<Pairing>(of.pairing);
   if (pairing == Pairing::depth) share_depth(of, tile, to);
   if (pairing == Pairing::columns) share_columns(of, tile, to);
-  if (part_of_runs(node.matrix) != OfRuns::none) take_run(node.matrix, number, to);
+  if (runs) take_run(*runs, begins, number, to);
   const uint32_t width = to.end_column - to.first_column;
   to.across = to.shares_depth ? 1 : (width + to.columns - 1) / to.columns;
   const bool is_torn = to.brings_halves && !to.shares_columns;

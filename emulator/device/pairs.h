@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "emulator/device/block.h"
+#include "emulator/device/ring.h"
 #include "emulator/device/tensor_core.h"
 
 namespace trek::device {
@@ -22,23 +23,17 @@ namespace trek::device {
 // Behind the memory of units, where no unit writes: what the other block arrives at. The frame makes the barriers before
 // the first task, and no block ends before the other has.
 struct Pair {
-  uint64_t
-      free;  // the other block's memory may be written with sums, in the slot of its ring that `free_slot` names
-  uint64_t sent;  // all sums of the other block are here
-#ifdef TREK_SPECIALISED
-  uint64_t told[2];  // the other block has said whether its ring goes on, in `goes_on`, by turns
-#else
-  uint64_t told[1];
-#endif
-  uint64_t begun;      // the other block has begun a ring
+  // The other block's memory may be written with sums, in the slot of its ring that `free_slot` names; and all of its sums
+  // are here.
+  uint64_t free;
+  uint64_t sent;
+  // The other block has said whether its ring goes on, in `goes_on`; and has begun a ring.
+  uint64_t told[tensor::kPairWords];
+  uint64_t begun;
   uint32_t exchanges;  // so far: which phases the first two are in
   uint32_t free_slot;
   uint32_t left;  // the other block will not come
-#ifdef TREK_SPECIALISED
-  uint32_t goes_on[2];
-#else
-  uint32_t goes_on[1];
-#endif
+  uint32_t goes_on[tensor::kPairWords];
 };
 inline constexpr uint32_t kPairAt = kSharedBytes;
 

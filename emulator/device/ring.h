@@ -12,18 +12,21 @@ inline constexpr uint32_t kRowBytes = 128;  // of a row in shared memory
 TREK_ON_DEVICE constexpr uint32_t row_elements(uint32_t bytes) { return kRowBytes / bytes; }
 inline constexpr uint32_t kF32Depth = kRowBytes / 4;  // places of k of a slot
 
+// What the blocks of a pair tell each other by turns (pairs.h), in code that is made for one program.
+#ifdef TREK_SPECIALISED
+inline constexpr uint32_t kPairWords = 2;
+#else
+inline constexpr uint32_t kPairWords = 1;
+#endif
+
 // The ring of parts of so many columns: in a slot the left operand, then the right one.
 struct Ring90 {
   static constexpr uint32_t kLeft = kPartRows * kRowBytes;  // of tensor cores
   static constexpr uint32_t kMostSlots = 8;
   // At the end of shared memory what is brought; behind that the barriers, which no unit writes over.
   static constexpr uint32_t kBroughtAt = kSharedBytes - sizeof(Bringing);
-#ifdef TREK_SPECIALISED
-  static constexpr uint32_t kPairBytes = 64;  // Pair (pipeline.h)
-#else
-  static constexpr uint32_t kPairBytes = 48;
-#endif
-  static constexpr uint32_t kStateAt = kSharedBytes + kPairBytes;
+  static constexpr uint32_t kStateAt =
+      kSharedBytes + (12 * (3 + kPairWords) + 7) / 8 * 8;  // behind Pair (pipeline.h)
   // The ring begins at a multiple of 1024, behind the context and what the f32 product keeps of its part.
   static constexpr uint32_t kBehind = shared_at::kSlots + 512;
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;

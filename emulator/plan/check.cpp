@@ -21,8 +21,7 @@ void check_pairs_of_runs(const Plan& plan, const Node& node, PlanErrors& errors)
   std::vector<uint32_t> of_run(static_cast<size_t>(tiles.runs), kNone);  // processors
   for (uint32_t i = node.first_task; i < node.first_task + node.tasks; ++i) {
     const Task& task = plan.tasks[i];
-    const int64_t run = node.of_runs == OfRuns::begun ? task.first : runs.last_run(task.first);
-    uint32_t& processor = of_run[static_cast<size_t>(run)];
+    uint32_t& processor = of_run[static_cast<size_t>(runs.run_of(node, task))];
     if (processor != kNone && processor != task.processor)
       errors.add(fmt::format("task {} is apart from others of its run", i));
     processor = task.processor;

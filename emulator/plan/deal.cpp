@@ -133,10 +133,8 @@ void Dealer::deal_runs(uint32_t index) {
   const MatrixTiles& tiles = plan_.tilings[node.tiles];
   const Runs runs(matrix_shape(node), tiles);
   first_[index] = 1;
-  for (Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks)) {
-    const int64_t run = node.of_runs == OfRuns::begun ? task.first : runs.last_run(task.first);
-    task.processor = static_cast<uint32_t>(run + 2) % processors_;
-  }
+  for (Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks))
+    task.processor = static_cast<uint32_t>(runs.run_of(node, task) + 2) % processors_;
 }
 
 void Dealer::deal(uint32_t index) {

@@ -108,12 +108,24 @@ void begin_tile(Work& work) {
   const int64_t run = work.task.first;
   const MatrixTile tile = matrix_tile(shape, tiles, runs.tile_begun(run));
   take_depth(shape, runs.begun(run));
-  int64_t index = run * tiles.rows * tiles.columns;
+  int64_t index = run * line_of_run(tiles);
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
       const A sum = product_sum<A>(work, factors_of(work.node, 0), shape, tile.batch, m, n, {});
       work.write(work.node.results[0], index++, pack(sum));
     }
+}
+
+// A sum of the tile that the task ends, output `place` of it, with what runs have begun of that.
+template <typename A>
+A with_begun(Work& work, const Runs& runs, int64_t place, A sum) {
+  const int64_t tile = work.task.first;
+  const int64_t line = line_of_run(work.plan.tilings[work.node.tiles]);
+  for (int64_t run = runs.first_run(tile); run < runs.last_run(tile); run += runs.together()) {
+    const uint64_t begun = work.operand(work.node.begun, run * line + place);
+    sum = semantics::add(sum, value_as<A>(accumulator_type<A>(), begun));
+  }
+  return sum;
 }
 
 template <typename A>
@@ -138,15 +150,8 @@ void matmul(Work& work) {
       for (size_t i = 0; i < mains.size(); ++i) {
         const Factors of = factors_of(work.node, i);
         A sum = product_sum<A>(work, of, shape, tile.batch, m, n, left);
-        if (runs) {
-          const int64_t place = (m - tile.row) * tile.columns + n - tile.column;
-          for (int64_t run = runs->first_run(work.task.first);
-               run < runs->last_run(work.task.first); run += runs->together()) {
-            const uint64_t begun =
-                work.operand(work.node.begun, run * tiles.rows * tiles.columns + place);
-            sum = semantics::add(sum, value_as<A>(accumulator_type<A>(), begun));
-          }
-        }
+        if (runs)
+          sum = with_begun(work, *runs, (m - tile.row) * tile.columns + n - tile.column, sum);
         mains[i] = product_element<A>(work, of, shape, tile.batch, m, n, sum);
       }
       const int64_t index = (tile.batch * shape.m + m) * shape.n + n;

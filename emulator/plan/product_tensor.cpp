@@ -72,10 +72,10 @@ struct Costs {
   double halves;
   double exchange;
   // Of a tile that a run begins or ends: to put its sums to memory, a column, and to add them there, those of one run.
-  double begun;
-  double added;
+  double begun = 0;
+  double added = 0;
   // And of what a run takes, where its tiles share lines with others that are at other k, and no pair brings them.
-  double apart;
+  double apart = 1;
 };
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {
@@ -115,9 +115,6 @@ constexpr Costs kInterpreted = {
     .received = 2.1,
     .halves = 1.25,
     .exchange = 3500,
-    .begun = 0,
-    .added = 0,
-    .apart = 1,
 };
 // By 70 ways through five products.
 constexpr Costs kMadeF32 = [] {
@@ -210,11 +207,16 @@ void add_pairs_of_depth(std::vector<MatrixTiles>& found, const Device& device,
   if (tiles.across % 2 == 0 && tiles.count <= most) found.push_back(tiles);
 }
 
-// Adds the same tiles in pairs that bring columns together, where there are two above each other.
+// Whether pairs of tiles above each other may bring columns together.
+bool may_share_columns(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  return device.has_pairs && tiles.down >= 2 && tiles.part_columns >= kLeastTogether &&
+         work.shape.n >= tiles.part_columns;
+}
+
+// Adds the same tiles in such pairs.
 void add_pairs_of_columns(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& device,
                           const ProductWork& work) {
-  if (!device.has_pairs || tiles.down < 2 || tiles.part_columns < kLeastTogether) return;
-  if (work.shape.n < tiles.part_columns) return;
+  if (!may_share_columns(device, work, tiles)) return;
   tiles.pairing = Pairing::columns;
   add_splits(found, tiles, device, work);
 }
@@ -229,8 +231,7 @@ void add_runs(std::vector<MatrixTiles>& found, MatrixTiles tiles, const Device& 
   tiles.runs = device.processors;
   if (tiles.count > kMostTurns * tiles.runs) return;
   if (may_have_runs(work.shape, tiles)) found.push_back(tiles);
-  if (!device.has_pairs || tiles.part_columns < kLeastTogether) return;
-  if (work.shape.n < tiles.part_columns) return;
+  if (!may_share_columns(device, work, tiles)) return;
   tiles.pairing = Pairing::columns;
   if (may_have_runs(work.shape, tiles)) found.push_back(tiles);
 }
@@ -385,10 +386,6 @@ double task_tensor(const Device& device, const ProductWork& work, const MatrixTi
   return task_upright(device, transposed(work), transposed(tiles), at_once, lines, is_f32) +
          (is_f32 ? 0 : kTranspose);
 }
-
-}  // namespace
-
-namespace {
 
 // The longest run, which has the results of the most tiles, and sums that it begins, and adds the most.
 double run_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {

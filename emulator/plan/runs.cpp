@@ -13,10 +13,13 @@ bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
          steps >= 2 * kLeastOfRun && tiles.down * tiles.across * steps >= tiles.runs * kLeastRun;
 }
 
+uint32_t begun_buffer(const Plan& plan, const Node& node) {
+  return plan.views[node.operands[node.begun].index].buffer;
+}
+
 bool is_read_late(const Plan& plan, const Task& task, const Box& box) {
   const Node& node = plan.nodes[task.node];
-  return node.of_runs == OfRuns::ended && !box.write &&
-         box.buffer == plan.views[node.operands[node.begun].index].buffer;
+  return node.of_runs == OfRuns::ended && !box.write && box.buffer == begun_buffer(plan, node);
 }
 
 Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
@@ -37,18 +40,20 @@ Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
   }
 }
 
-// Which tile, or pair of tiles, a tile is of the order in which they are laid end to end.
-int64_t Runs::place_of(int64_t tile) const {
+Runs::Spot Runs::spot_of(int64_t tile) const {
   const int64_t of_row = side_by_side_ ? across_ * together_ : across_;
-  const int64_t row = tile / of_row / (side_by_side_ ? 1 : together_);
-  const int64_t column = tile % of_row / (side_by_side_ ? together_ : 1);
-  return by_columns_ ? column * down_ + row : row * across_ + column;
+  int64_t row = tile / of_row;
+  int64_t column = tile % of_row;
+  int64_t& of_pair = side_by_side_ ? column : row;
+  const int64_t member = of_pair % together_;
+  of_pair /= together_;
+  return {by_columns_ ? column * down_ + row : row * across_ + column, member};
 }
-int64_t Runs::tile_at(int64_t place, int64_t member) const {
-  const int64_t row = by_columns_ ? place % down_ : place / across_;
-  const int64_t column = by_columns_ ? place / down_ : place % across_;
-  if (side_by_side_) return (row * across_ + column) * together_ + member;
-  return (row * together_ + member) * across_ + column;
+int64_t Runs::tile_at(Spot spot) const {
+  const int64_t row = by_columns_ ? spot.place % down_ : spot.place / across_;
+  const int64_t column = by_columns_ ? spot.place / down_ : spot.place % across_;
+  if (side_by_side_) return (row * across_ + column) * together_ + spot.member;
+  return (row * together_ + spot.member) * across_ + column;
 }
 Depth Runs::depth_of(int64_t first_step, int64_t end_step) const {
   const int64_t first = first_step * kRunStep;
@@ -57,7 +62,7 @@ Depth Runs::depth_of(int64_t first_step, int64_t end_step) const {
 
 int64_t Runs::tile_begun(int64_t run) const {
   const int64_t end = end_of(run);
-  return end % steps_ == 0 ? int64_t{kNone} : tile_at(end / steps_, run % together_);
+  return end % steps_ == 0 ? int64_t{kNone} : tile_at({end / steps_, run % together_});
 }
 Depth Runs::begun(int64_t run) const {
   const int64_t end = end_of(run);
@@ -65,29 +70,20 @@ Depth Runs::begun(int64_t run) const {
   return depth_of(std::max(begin_of(run), start) - start, end - start);
 }
 
-namespace {
-
-// Which of its pair a tile is.
-int64_t member_of(const Runs& runs, int64_t tile, int64_t across, bool side_by_side) {
-  if (runs.together() == 1) return 0;
-  return side_by_side ? tile % 2 : tile / across % 2;
-}
-
-}  // namespace
-
 int64_t Runs::last_run(int64_t tile) const {
-  const int64_t end = (place_of(tile) + 1) * steps_;
+  const Spot spot = spot_of(tile);
+  const int64_t end = (spot.place + 1) * steps_;
   const int64_t run = std::ranges::lower_bound(cuts_, end) - cuts_.begin() - 1;
-  return run * together_ + member_of(*this, tile, across_, side_by_side_);
+  return run * together_ + spot.member;
 }
 Depth Runs::ended(int64_t tile) const {
-  const int64_t start = place_of(tile) * steps_;
+  const int64_t start = spot_of(tile).place * steps_;
   return depth_of(std::max(begin_of(last_run(tile)), start) - start, steps_);
 }
 int64_t Runs::first_run(int64_t tile) const {
-  const int64_t start = place_of(tile) * steps_;
-  const int64_t run = std::ranges::upper_bound(cuts_, start) - cuts_.begin() - 1;
-  return run * together_ + member_of(*this, tile, across_, side_by_side_);
+  const Spot spot = spot_of(tile);
+  const int64_t run = std::ranges::upper_bound(cuts_, spot.place * steps_) - cuts_.begin() - 1;
+  return run * together_ + spot.member;
 }
 
 int64_t Runs::longest() const {

@@ -44,6 +44,10 @@ class Runs {
   int64_t last_run(int64_t tile) const;
   Depth ended(int64_t tile) const;
   int64_t first_run(int64_t tile) const;
+  // The run that a task of one of the product's nodes is of.
+  int64_t run_of(const Node& node, const Task& task) const {
+    return node.of_runs == OfRuns::begun ? task.first : last_run(task.first);
+  }
 
   int64_t together() const { return together_; }  // runs that have the same k: 1 or 2
   // The steps of the longest run, the most that are begun of a tile, and the most tiles that a run ends.
@@ -52,8 +56,13 @@ class Runs {
   int64_t most_ended() const;
 
  private:
-  int64_t place_of(int64_t tile) const;
-  int64_t tile_at(int64_t place, int64_t member) const;
+  // Where a tile comes in the order in which tiles, or pairs of them, are laid end to end; and which of its pair it is.
+  struct Spot {
+    int64_t place;
+    int64_t member;
+  };
+  Spot spot_of(int64_t tile) const;
+  int64_t tile_at(Spot spot) const;
   int64_t begin_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_)]; }
   int64_t end_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_) + 1]; }
   Depth depth_of(int64_t first_step, int64_t end_step) const;
@@ -69,6 +78,10 @@ class Runs {
       cuts_;  // where runs begin, and the end: in steps from the first tile's start
 };
 
+// Elements of a run's line: the outputs of a tile.
+inline int64_t line_of_run(const MatrixTiles& tiles) { return tiles.rows * tiles.columns; }
+// Of a node that ends tiles: the buffer of the lines.
+uint32_t begun_buffer(const Plan& plan, const Node& node);
 // Whether a task reads what a box has behind its late waits alone: what was begun of its tile.
 bool is_read_late(const Plan& plan, const Task& task, const Box& box);
 

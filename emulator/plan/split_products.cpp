@@ -8,6 +8,7 @@
 
 #include "emulator/plan/product.h"
 #include "emulator/plan/renumber.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 namespace {
@@ -165,8 +166,8 @@ void Products::note_read(const Sum& sum) {
   plan_.buffers[plan_.view(sum.view.index).buffer].last = static_cast<uint32_t>(nodes_.size());
 }
 
-// A node that gives sums alone.
-Node sums_of(const Node& product, const Type& type, uint32_t result) {
+// A node that gives the product's sums alone.
+Node sums_of(const Node& product, uint32_t result) {
   Node node = product;
   node.operands.resize(2);
   node.operand_types.resize(2);
@@ -174,14 +175,14 @@ Node sums_of(const Node& product, const Type& type, uint32_t result) {
   for (const char* name : {"scale", "tail", "to"})
     node.attributes[static_cast<size_t>(isa::info(node.opcode).attribute(name))] = {};
   node.chain.clear();
-  node.main_type = type;
+  node.main_type = Type::tensor(DType::f32, product.main_type.shape);
   node.results = {result};
   node.weight = 0;
   return node;
 }
 
 void Products::part(const Node& product, Depth depth, const Sum& to) {
-  Node node = sums_of(product, to.type, to.view.index);
+  Node node = sums_of(product, to.view.index);
   node.depth = depth;
   nodes_.push_back(std::move(node));
 }
@@ -251,10 +252,9 @@ void Products::divide(const Node& product, const RowParts& parts, size_t most) {
 // The sums of tiles that runs begin, a line for each run, and then the tiles: what stands for the instruction is these.
 void Products::cut_into_runs(const Node& product) {
   const MatrixTiles& tiles = plan_.tilings[product.tiles];
-  const Type lines = Type::tensor(DType::f32, {tiles.runs, tiles.rows * tiles.columns});
+  const Type lines = Type::tensor(DType::f32, {tiles.runs, line_of_run(tiles)});
   const Sum begun = temporary(product, "begun", lines);
-  nodes_.push_back(
-      sums_of(product, Type::tensor(DType::f32, product.main_type.shape), begun.view.index));
+  nodes_.push_back(sums_of(product, begun.view.index));
   nodes_.back().of_runs = OfRuns::begun;
   note_read(begun);
   Node ended = product;

@@ -53,7 +53,7 @@ void Tiler::begun_tiles(Node& node) {
     const MatrixTile of = matrix_tile(shape, tiles, tile);
     factor(node, 0, shape, of, runs.begun(run));
     factor(node, 1, shape, of, runs.begun(run));
-    const int64_t line = tiles.rows * tiles.columns;
+    const int64_t line = line_of_run(tiles);
     add({Operand::Kind::view, node.results[0]}, range(run * line, line), true, false);
   }
 }
@@ -86,7 +86,7 @@ void Tiler::matrix(Node& node) {
             false);
     }
     if (runs) {
-      const int64_t line = tiles.rows * tiles.columns;
+      const int64_t line = line_of_run(tiles);
       for (int64_t run = runs->first_run(i); run < runs->last_run(i); run += runs->together())
         add(node.operands[node.begun], range(run * line, line), false, false);
     }

@@ -49,11 +49,13 @@ int dump_code(const Options& options, const isa::Module& module, const SourceMan
 
 // The device to link for; null where there is none, and `code` says why.
 std::shared_ptr<const plan::Device> device_of(const Options& options, int& code) {
-  const bool is_compiled = options.engine == jit::engine_name(resident::Executing::compiles);
-  const plan::Device* known = plan::find_device(options.device);
-  if (known != nullptr && known != &plan::known_devices()[0] && is_compiled)
-    return std::make_shared<const plan::Device>(jit::device_linked_for(options.device));
-  if (known != nullptr) return std::make_shared<const plan::Device>(*known);
+  if (options.device != kDeviceHere) {
+    const plan::Device& known = *plan::find_device(options.device);
+    const bool is_compiled = options.engine == jit::engine_name(resident::Executing::compiles);
+    const bool is_generic = &known == &plan::known_devices()[0];
+    return std::make_shared<const plan::Device>(
+        is_compiled && !is_generic ? jit::device_linked_for(options.device) : known);
+  }
   std::string why;
   const std::unique_ptr<Engine> engine = make_engine(options.engine, why);
   code = kExitNoEngine;

@@ -1,0 +1,240 @@
+// How a warp asks the tensor copy engine for slots of a ring (matrix_ring_90a.h): where it is in the ring, the ring's
+// barriers, and the loops that ask. Compiled for sm_90a alone.
+#pragma once
+
+#ifdef TREK_SM90A
+
+#include "emulator/device/brought.h"
+#include "emulator/device/matrix_tensor.h"
+#include "emulator/device/matrix_turns.h"
+#include "emulator/device/pairs.h"
+#include "emulator/device/ring.h"
+
+namespace trek::device::tensor {
+
+// Lines of a part that copies of so many, a power of two, bring, where `there` are left of the operand: all at once
+// where its k are neighbours, else as many times as there are lines.
+TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, uint32_t part) {
+  if (by_line) return at_once;
+  const uint32_t lines = (there + at_once - 1) & ~(at_once - 1);
+  return lines < part ? lines : part;
+}
+
+// A value of shared memory, all of it at once.
+template <class T>
+TREK_TILE T loaded(const T& from) {
+  uint32_t words[sizeof(T) / 4];
+#pragma unroll
+  for (uint32_t i = 0; i < sizeof(T) / 16; ++i) {
+    uint32_t piece[4];
+    load_piece(piece, shared_address(&from) + i * 16);
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) words[4 * i + j] = piece[j];
+  }
+  T to;
+  __builtin_memcpy(&to, words, sizeof to);
+  return to;
+}
+
+// What the warp asks for that asks for copies, in registers.
+struct Asker {
+  Brought brought;
+  const TensorMap* maps;
+  uint32_t shared;
+};
+TREK_TILE Asker asker_of(const Brought& brought, const std::byte* arena) {
+  Asker by;
+  by.brought = loaded(brought);
+  by.maps = reinterpret_cast<const TensorMap*>(arena + by.brought.maps);
+  by.shared = shared_address(memory_of_units);
+  return by;
+}
+
+TREK_TILE SlotOrder order_of(const Brought& brought, uint32_t first_k) {
+  return {brought.k, brought.depth, brought.block, brought.round, first_k};
+}
+
+// Where a lane that asks is in the ring.
+struct RingPlace {
+  uint32_t slot;
+  uint32_t parity;  // of the phase before the slot's
+};
+TREK_TILE RingPlace ring_place(uint32_t step, uint32_t slots) {
+  if (step >= 2 * slots) step -= 2 * slots;
+  return step < slots ? RingPlace{step, 1} : RingPlace{step - slots, 0};
+}
+TREK_TILE uint32_t ring_step(RingPlace place, uint32_t slots) {
+  return place.parity != 0 ? place.slot : place.slot + slots;
+}
+TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
+  if (++place.slot != slots) return;
+  place.slot = 0;
+  place.parity ^= 1;
+}
+
+TREK_TILE RingState& ring_state() {
+  return *reinterpret_cast<RingState*>(memory_of_units + Ring90::kStateAt);
+}
+// The step at which a tile begins that was not begun during the one before: with the first slot unless the ring goes on.
+// The ring is made anew where none of that form stands, or not at that slot, which takes as long as the warp's stores are
+// on their way. By a warp, once the block has left the task before, and with that has emptied all slots.
+TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane, bool goes_on) {
+  RingState& ring = ring_state();
+  const uint32_t slots = by.brought.slots;
+  const uint32_t form = by.brought.readers << 8 | slots;
+  const uint32_t stands = ring.form;
+  if (stands == form) {
+    const uint32_t step = ring.step;
+    if (goes_on || step == 0 || step == slots) return step;
+  }
+  const uint32_t full = Ring90::full(by.shared, lane);
+  const uint32_t empty = Ring90::empty(by.shared, lane);
+  if (lane < (stands & 0xFF)) {
+    barrier_end(full);
+    barrier_end(empty);
+  }
+  if (lane < slots) {
+    barrier_init(full, 1);
+    barrier_init(empty, by.brought.readers);
+  }
+  barriers_made();
+  warp_sync();
+  if (lane == 0) ring.form = form;
+  return 0;
+}
+
+// Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
+// are no more; or until wait(barrier, parity), for a slot to be empty, says that it will not be: not so. By elected().
+// Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles. So what brings the right
+// operand by halves, those of two blocks or its own, is a loop of its own, and so is what brings both operands in one copy
+// each. (Gone through by all lanes, one of which asks, it is no shorter: what copies take ptxas moves to registers of the
+// warp before each.)
+template <bool kByHalves, class Wait>
+TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
+                             SlotOrder& order, RingPlace& place, Wait wait) {
+  const Brought& brought = by.brought;
+  const uint32_t rows_there =
+      lines_copied(brought.a_by_line, brought.left_lines, brought.end_row - row, brought.rows);
+  const bool by_halves = kByHalves && brought.b_by_line;
+  const uint32_t lines = Ring90::lines(brought.columns, brought.b_by_line, brought.right_lines);
+  const uint32_t columns_there = by_halves ? lines
+                                           : lines_copied(brought.b_by_line, brought.right_lines,
+                                                          brought.end_column - column, lines);
+  const uint32_t ring = Ring90::begin(by.shared);
+  const uint32_t slot_bytes = Ring90::slot_bytes(lines, brought.rows);
+  const TensorMap* maps = by.maps;
+  if (order.k == stop) return true;
+  TREK_ROLLED
+  do {
+    const uint32_t k = order.k;
+    const uint32_t full = Ring90::full(by.shared, place.slot);
+    const uint32_t left = ring + place.slot * slot_bytes;
+    const uint32_t right = left + brought.rows * kRowBytes;
+    if (!wait(Ring90::empty(by.shared, place.slot), place.parity)) return false;
+    barrier_expect(full, (rows_there + columns_there) * kRowBytes);
+    if (brought.a_by_line) {
+      copy_box(left, maps, full, k, row, brought.left_matrix);
+    } else {
+      TREK_ROLLED
+      for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
+        copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
+    }
+    if constexpr (kByHalves) {
+      const uint32_t first = brought.shares_columns ? brought.half * brought.right_lines : 0;
+      const uint32_t next = brought.right_lines << (brought.shares_columns ? 1 : 0);
+      TREK_ROLLED
+      for (uint32_t i = first; i < columns_there; i += next) {
+        const uint32_t to = right + i * kRowBytes;
+        const uint32_t x = by_halves ? k : column + i;
+        const uint32_t y = by_halves ? column + i : k;
+        if (brought.shares_columns)
+          copy_box_to_both(to, maps + 1, full, x, y, brought.right_matrix);
+        else
+          copy_box(to, maps + 1, full, x, y, brought.right_matrix);
+      }
+    } else if (brought.b_by_line) {
+      copy_box(right, maps + 1, full, k, column, brought.right_matrix);
+    } else {
+      TREK_ROLLED
+      for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
+        copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
+    }
+    move_on(place, brought.slots);
+  } while (order.next() && order.k != stop);
+  return true;
+}
+inline constexpr uint32_t kNoStop = ~0u;
+
+// The same where k of both operands are neighbours, and there are no turns; by halves, of a tile that shares columns.
+template <bool kByHalves, class Wait>
+TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint32_t stop,
+                           SlotOrder& order, RingPlace& place, Wait wait) {
+  const Brought& brought = by.brought;
+  const uint32_t first = kByHalves ? brought.half * brought.right_lines : 0;
+  const uint32_t right_lines = brought.right_lines << (kByHalves ? 1 : 0);
+  const uint32_t bytes = (brought.left_lines + right_lines) * kRowBytes;
+  const uint32_t slot_bytes = Ring90::slot_bytes(brought.columns, brought.rows);
+  const uint32_t right = (brought.rows + first) * kRowBytes;
+  const uint32_t end = stop < brought.k ? stop : brought.k;
+  uint32_t k = order.k;
+  uint32_t to = Ring90::begin(by.shared) + place.slot * slot_bytes;
+  uint32_t full = Ring90::full(by.shared, place.slot);
+  constexpr uint32_t kEmpty = offsetof(RingState, empty) - offsetof(RingState, full);
+  const auto move = [&]() TREK_TILE_LAMBDA {
+    full += 8;
+    to += slot_bytes;
+    if (++place.slot != brought.slots) return;
+    full -= 8 * brought.slots;
+    to -= brought.slots * slot_bytes;
+    place.slot = 0;
+    place.parity ^= 1;
+  };
+  const auto copy_right = [&](uint32_t slot, uint32_t barrier, uint32_t at) TREK_TILE_LAMBDA {
+    if constexpr (kByHalves)
+      copy_box_to_both(slot + right, by.maps + 1, barrier, at, column + first,
+                       brought.right_matrix);
+    else
+      copy_box(slot + right, by.maps + 1, barrier, at, column, brought.right_matrix);
+  };
+  // Where there are slots for it, two steps are asked for at a time: memory gives 256 bytes of a line as soon as 128.
+  if (brought.slots == Ring90::kMostSlots) {
+    TREK_ROLLED
+    for (; k + brought.depth < end; k += 2 * brought.depth) {
+      if (!wait(full + kEmpty, place.parity)) return false;
+      const uint32_t full0 = full;
+      const uint32_t to0 = to;
+      move();
+      if (!wait(full + kEmpty, place.parity)) return false;
+      barrier_expect(full0, bytes);
+      copy_box(to0, by.maps, full0, k, row, brought.left_matrix);
+      barrier_expect(full, bytes);
+      copy_box(to, by.maps, full, k + brought.depth, row, brought.left_matrix);
+      copy_right(to0, full0, k);
+      copy_right(to, full, k + brought.depth);
+      move();
+    }
+  }
+  TREK_ROLLED
+  for (; k < end; k += brought.depth) {
+    if (!wait(full + kEmpty, place.parity)) return false;
+    barrier_expect(full, bytes);
+    copy_box(to, by.maps, full, k, row, brought.left_matrix);
+    copy_right(to, full, k);
+    move();
+  }
+  order.k = k;
+  return true;
+}
+template <bool kByHalves, class Wait>
+TREK_TILE bool ask(const Asker& by, uint32_t row, uint32_t column, uint32_t stop, SlotOrder& order,
+                   RingPlace& place, Wait wait) {
+  const bool by_line =
+      by.brought.a_by_line && by.brought.b_by_line && by.brought.round == SlotOrder::kOneRound;
+  if (by_line && (!kByHalves || by.brought.shares_columns))
+    return ask_by_line<kByHalves>(by, row, column, stop, order, place, wait);
+  return ask_for_slots<kByHalves>(by, row, column, stop, order, place, wait);
+}
+
+}  // namespace trek::device::tensor
+
+#endif  // TREK_SM90A
