@@ -19,7 +19,7 @@
 
 namespace trek::device {
 
-// What is brought for the task of this warp of the block, in its slot: the frame's (emulator/resident/resident.cu).
+// What is brought for the task of this warp of the block, in its slot: the frame's (emulator/resident/called.h).
 extern "C" TREK_ON_DEVICE const tensor::Bringing* trek_bringing();
 
 namespace tensor {

@@ -46,7 +46,7 @@ inline constexpr bool kHasPairs = false;
 #ifdef TREK_SM90A
 
 // Waits for a phase of a barrier at which the other block arrives, by the address in shared memory, and says whether that
-// has come; not so if the launch ends before the task. By compute warps: the frame's (emulator/resident/resident.cu).
+// has come; not so if the launch ends before the task. By compute warps: the frame's (emulator/resident/called.h).
 extern "C" TREK_ON_DEVICE bool trek_await_pair(uint32_t barrier, uint32_t parity);
 
 namespace tensor {

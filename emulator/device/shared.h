@@ -141,7 +141,7 @@ class Task {
 // Of a unit that waits for its task's inputs itself (waits_itself()), and says whether the task is to be executed: all
 // threads call it. Elsewhere one comes to the unit when they are there.
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
-extern "C" TREK_ON_DEVICE bool trek_await_inputs();  // the frame's (emulator/resident/resident.cu)
+extern "C" TREK_ON_DEVICE bool trek_await_inputs();  // the frame's (emulator/resident/called.h)
 TREK_UNIT bool await_inputs() { return trek_await_inputs(); }
 #else
 TREK_UNIT bool await_inputs() { return true; }

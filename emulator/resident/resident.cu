@@ -1,8 +1,6 @@
 // The persistent kernel: one block a multiprocessor, each executing its processor's queue.
 #include "emulator/measure/kernels/grid.h"
-#include "emulator/resident/barriers.h"
-#include "emulator/resident/pairs.h"
-#include "emulator/resident/pipeline.h"
+#include "emulator/resident/called.h"
 
 #ifdef TREK_SPECIALISED
 // The code of a plan's nodes (emulator/jit), by the number of a function, which records of tasks have as their weight:
@@ -19,36 +17,6 @@ namespace trek::resident {
 namespace {
 
 using device::Block;
-
-// A warp arrives, with all that its lanes did: one of them, after a sync of the warp. racecheck does not see that
-// this hands over what the others did, so a build for it lets every lane arrive, which takes longer (README.md).
-#ifdef TREK_FOR_RACECHECK
-inline constexpr uint32_t kWarpArrivals = 32;
-#else
-inline constexpr uint32_t kWarpArrivals = 1;
-#endif
-TREK_RESIDENT void warp_arrive(uint64_t* barrier, uint32_t lane) {
-  warp_sync();
-  if (lane < kWarpArrivals) barrier_arrive(barrier);
-}
-
-TREK_RESIDENT uint64_t from_lane_0(uint64_t value) {
-  const auto low = __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31);
-  const auto high = __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value >> 32), 0, 31);
-  return static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 | static_cast<uint32_t>(low);
-}
-
-// What lane 0 has. ptxas then knows that it is the same for all lanes, and keeps no book of those that take
-// another branch, which it would keep in local memory.
-TREK_RESIDENT uint32_t same_for_all(uint32_t value) {
-  return static_cast<uint32_t>(
-      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(value), 0, 31));
-}
-
-TREK_RESIDENT bool any_of_warp(bool value) { return __nvvm_vote_any_sync(0xFFFFFFFF, value); }
-
-// The phase of a slot's barriers on the n-th visit.
-TREK_RESIDENT uint32_t phase(uint32_t n) { return n / kSlots & 1; }
 
 // Records of a queue through the window. One thread uses it.
 class Queue {
@@ -81,55 +49,6 @@ class Queue {
   Window* window_;
   uint32_t chunk_ = ~0u;
 };
-
-TREK_RESIDENT bool has_reached(uint32_t seen, uint32_t target) {
-  return static_cast<int32_t>(seen - target) >= 0;
-}
-// Says which counter a block waits for, and whether it must leave.
-TREK_RESIDENT bool leaves_waiting(const Launch& launch, ProcessorState& state, uint32_t node,
-                                  uint64_t moment, uint32_t counter, uint32_t target,
-                                  uint32_t seen) {
-  state.node = node;
-  state.counter = counter;
-  state.target = target;
-  state.seen = seen;
-  state.doing = Doing::waiting;
-  return must_leave(launch, moment);
-}
-// How often one asks for a counter before one looks whether the block must leave.
-inline constexpr uint32_t kPatience = 256;
-
-// Whether a counter has reached a target; asks until it has, or this block must leave.
-TREK_RESIDENT bool await(const Launch& launch, ProcessorState& state, uint32_t node,
-                         uint64_t moment, uint32_t counter, uint32_t target) {
-  const uint32_t* at = counter_at(launch, counter);
-  for (uint32_t spins = 1;; ++spins) {
-    const uint32_t seen = load_acquire(at);
-    if (has_reached(seen, target)) return true;
-    if (spins % kPatience == 0 &&
-        leaves_waiting(launch, state, node, moment, counter, target, seen))
-      return false;
-  }
-}
-// The same of a warp, each of whose lanes has a counter, or kNoCounter. They ask together: a lane that went on alone would
-// have the others come after it.
-TREK_RESIDENT bool await_all(const Launch& launch, ProcessorState& state, uint32_t node,
-                             uint64_t moment, uint32_t counter, uint32_t target) {
-  bool waits = counter != kNoCounter;
-  const uint32_t* at = counter_at(launch, waits ? counter : 0);
-  for (uint32_t spins = 1;; ++spins) {
-    uint32_t seen = 0;
-    if (waits) {
-      seen = load_acquire(at);
-      waits = !has_reached(seen, target);
-    }
-    if (!any_of_warp(waits)) return true;
-    if (spins % kPatience != 0) continue;
-    const bool leaves =
-        waits && leaves_waiting(launch, state, node, moment, counter, target, seen);
-    if (any_of_warp(leaves)) return false;
-  }
-}
 
 class Controller {
  public:
@@ -283,15 +202,6 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
   }
 }
 
-// Whether wait `i` of a task is behind its work (tags.h), which is so in compiled code alone.
-TREK_RESIDENT bool is_late([[maybe_unused]] const Record& record, [[maybe_unused]] uint32_t i) {
-#ifdef TREK_SPECIALISED
-  return i < kMaxLate && (record.late >> i & 1) != 0;
-#else
-  return false;
-#endif
-}
-
 // Polls the waits of every slot; the lanes take one each. What can be said of a task is said before, so that nothing but
 // the hand-over is behind the counter that came last.
 static_assert(kSlotWaits <= 32);
@@ -323,69 +233,6 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
     }
     if (halt) return;
   }
-}
-
-// The block's shared memory: what units work in, and the pipeline's. The address is hidden from the compiler, or
-// it works out everything that does not change before the loop of the compute warps, where there are not
-// registers for it across calls, and keeps it in memory.
-TREK_RESIDENT Shared& pipeline() {
-  uint32_t address = shared_address(device::memory_of_units) + device::kSharedBytes;
-  asm volatile("" : "+r"(address));
-  return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
-}
-// This thread's number, for the same reason read anew.
-TREK_RESIDENT uint32_t thread_number() {
-  uint32_t thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
-TREK_RESIDENT Block block_of_units(const Shared& shared) {
-  return {thread_number(), device::block_threads(), device::memory_of_units,
-          shared.launch.scratch_bytes};
-}
-
-TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slot& slot) {
-  return {device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)),
-          shared.launch.seed, slot.due.counters};
-}
-
-// Where a warp of the compute warps is: twice the number of its task, and 1 where one has trapped. It is in shared
-// memory, and read anew where it is wanted: accumulators of products take all registers, and what the loop kept in one
-// would go through local memory, even in tasks that have no accumulators.
-class Place {
- public:
-  TREK_RESIDENT Place() : at_(pipeline().place + thread_number() / 32), place_(load_volatile(at_)) {}
-  TREK_RESIDENT uint32_t number() const { return place_ >> 1; }
-  TREK_RESIDENT bool trapped() const { return (place_ & 1) != 0; }
-  // All lanes are through with this task and its slot. The block has to meet before the next one.
-  TREK_RESIDENT void go_on(bool trapped) const {
-    warp_sync();
-    const uint32_t lane = thread_number() % 32;
-    if (lane < kWarpArrivals) barrier_arrive(&pipeline().executed[number() % kSlots]);
-    if (lane == 0) store_volatile(at_, (place_ + 2) | (trapped ? 1 : 0));
-  }
-
- private:
-  uint32_t* at_;
-  uint32_t place_;
-};
-
-// Waits until the inputs of this warp's task are there, and says whether it is to be executed: all threads must be told
-// the same, or they would wait for each other in a unit, so not by shared.left.
-TREK_RESIDENT bool is_ready(Shared& shared, Slot& slot, const Place& place) {
-  const bool says = shared.launch.profile != nullptr && thread_number() == 0;
-  const uint32_t n = place.number();
-  barrier_wait(&shared.ready[n % kSlots], phase(n));
-  const bool passes = slot.skip != 0 || place.trapped() || pair_has_left(shared);
-  if (same_for_all(passes ? 1 : 0) != 0) return false;
-  if (says) slot.began = nanoseconds();
-  return true;
-}
-// The same of a caller that has kept nothing.
-TREK_RESIDENT bool is_ready() {
-  Shared& shared = pipeline();
-  const Place place;
-  return is_ready(shared, shared.slot[same_for_all(place.number()) % kSlots], place);
 }
 
 // Behind a task that may trap: says so, and whether it did.
@@ -588,18 +435,6 @@ TREK_RESIDENT void compute() {
   }
 }
 
-#ifdef TREK_SPECIALISED
-// Waits for what a task that is being executed has seen by itself (tags.h), so that what it raises stands for that, too.
-// False where the block must leave.
-TREK_RESIDENT bool await_late(const Launch& launch, ProcessorState& state, const Slot& slot,
-                              uint32_t lane) {
-  if (slot.record.late == 0) return true;
-  const bool waits = lane < slot.due.waits && is_late(slot.record, lane);
-  return await_all(launch, state, slot.record.node, slot.due.moment,
-                   waits ? slot.due.counter[lane] : kNoCounter, slot.due.target[lane]);
-}
-#endif
-
 #ifdef TREK_SM90A
 // What is brought for task number `n`, which is Kind::copied and not skipped, and for the one behind it where that is one
 // of the kind, too, and ready.
@@ -712,63 +547,6 @@ TREK_RESIDENT void give_registers() {
 
 }  // namespace
 }  // namespace trek::resident
-
-#ifdef TREK_SPECIALISED
-extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
-  return trek::resident::is_ready();
-}
-// See device/matrix_thin_packed.h.
-extern "C" __attribute__((device, always_inline)) bool trek_is_packed(uint32_t number) {
-  using namespace trek::resident;
-  return (pipeline().packed[number / 32] >> number % 32 & 1) != 0;
-}
-extern "C" __attribute__((device, always_inline)) void trek_has_packed(uint32_t number) {
-  using namespace trek::resident;
-  pipeline().packed[number / 32] |= 1u << number % 32;
-}
-// See device/matrix_thin_tags.h.
-extern "C" __attribute__((device, always_inline)) uint32_t trek_tag() {
-  using namespace trek::resident;
-  return static_cast<uint32_t>(pipeline().slot[Place().number() % kSlots].due.moment >> 24);
-}
-extern "C" __attribute__((device, noinline)) bool trek_leaves() {
-  using namespace trek::resident;
-  const Shared& shared = pipeline();
-  const Slot& slot = shared.slot[Place().number() % kSlots];
-  const uint32_t late = static_cast<uint32_t>(__builtin_ctz(slot.record.late | 1u << 31));
-  const uint32_t wait = late < kMaxLate ? late : 0;
-  return leaves_waiting(shared.launch, shared.launch.states[__nvvm_read_ptx_sreg_ctaid_x()],
-                        slot.record.node, slot.due.moment, slot.due.counter[wait],
-                        slot.due.target[wait], 0);
-}
-extern "C" __attribute__((device, always_inline)) void trek_inputs_came() {
-  using namespace trek::resident;
-  Shared& shared = pipeline();
-  if (shared.launch.profile != nullptr && thread_number() == 0)
-    shared.slot[Place().number() % kSlots].began = nanoseconds();
-}
-extern "C" __attribute__((device, always_inline)) void trek_meet() {
-  trek::device::meet(1, trek::device::block_threads());
-}
-#ifdef TREK_SM90A
-extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t barrier,
-                                                                       uint32_t parity) {
-  using namespace trek::resident;
-  if (barrier_passed(barrier, parity)) return true;
-  return await_pair(pipeline(), Place().number(), barrier, parity);
-}
-#endif
-#endif
-
-#ifdef TREK_SM90A
-// That it is there says to the host that units copy tensors by maps.
-extern "C" __attribute__((device, used)) uint32_t resident_copies_tensors = 1;
-extern "C" __attribute__((device, always_inline)) const trek::device::tensor::Bringing*
-trek_bringing() {
-  using namespace trek::resident;
-  return &pipeline().slot[Place().number() % kSlots].bringing;
-}
-#endif
 
 extern "C" __attribute__((global)) __attribute__((launch_bounds(trek::resident::kThreads, 1))) void
 resident(const trek::resident::Launch parameters) {
