@@ -79,7 +79,7 @@ struct Shared {
   uint64_t executed[kSlots];
   uint64_t freed[kSlots];
   uint32_t left;
-  uint32_t place[kMostComputeWarps];  // of each compute warp: see resident.cu
+  uint32_t place[kMostComputeWarps];  // of each compute warp: see current.h
   uint64_t decisions;                 // told so far; processor 0
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;
