@@ -219,11 +219,13 @@ TREK_UNIT float float_of(DType type, T x) {
   }
 }
 
-// `cast` in register form. A float goes through f64, which is exact; then it is rounded once.
+// `cast` in register form. Between floats of at most 32 bits one is rounded as it is; any other goes through f64, which is
+// exact, and is then rounded once.
 TREK_UNIT_CALL uint64_t cast(DType from, DType to, uint64_t bits) {
   if (from == to) return bits;
   const Form source = form_of(from);
   const Form target = form_of(to);
+  if (source == Form::real32 && target == Form::real32) return bits_of(rounded(to, as_float(bits)));
   if (source == Form::real32 || source == Form::real64) {
     const double x = source == Form::real32 ? static_cast<double>(as_float(bits)) : as_double(bits);
     if (target == Form::real64) return bits_of(x);

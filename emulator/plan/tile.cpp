@@ -111,10 +111,11 @@ void Tiler::note_pieces(const Node& node) {
   }
 }
 
-// One task for each processor: of more than a few chunks, several; of half a chunk where chunks would be for a quarter to
-// half of them. Nodes of equal size are cut alike, whatever runs beside them.
+// One task for each processor, of up to kMostChunks; beyond that several of kFewChunks; of half a chunk where chunks would be
+// for a quarter to half of them. Nodes of equal size are cut alike, whatever runs beside them.
 int64_t Tiler::chunk(int64_t elements) const {
-  constexpr int64_t kMostChunks = 4;
+  constexpr int64_t kFewChunks = 4;
+  constexpr int64_t kMostChunks = 8;
   const Device& device = plan_.device;
   const int64_t all = device.processors * device.chunk;
   if (4 * elements > all && 2 * elements <= all) return device.chunk / 2;
@@ -122,7 +123,8 @@ int64_t Tiler::chunk(int64_t elements) const {
     const int64_t size = (elements + tasks - 1) / tasks;
     return (size + device.chunk - 1) / device.chunk;
   };
-  const int64_t wanted = std::clamp<int64_t>(chunks(device.processors), 1, kMostChunks);
+  const int64_t of_each = std::max<int64_t>(1, chunks(device.processors));
+  const int64_t wanted = of_each <= kMostChunks ? of_each : kFewChunks;
   const int64_t most = int64_t{device.processors} * device.tiles_per_processor;
   return std::max(wanted, chunks(most)) * device.chunk;
 }

@@ -72,6 +72,26 @@ TEST_CASE("a long reduction is cut at the rule's tiles, whatever stands before a
         }
 }
 
+TEST_CASE("what a few chunks of each processor will do is one task of each") {
+  Device device = *find_device("h200");
+  device.chunk = 1024;
+  // Elements of a pointwise instruction: of at most eight chunks each, and of more.
+  for (const auto& [elements, most] : {std::pair{768 * 768, 1},
+                                       {132 * 4096, 1},
+                                       {132 * 4096 + 1, 1},
+                                       {132 * 8192, 1},
+                                       {132 * 8192 + 1, 2}}) {
+    INFO(elements);
+    const Plan plan = linked(assembled(fmt::format(".state @x f32[{0}]\n.output @y f32[{0}]\n"
+                                                   ".func main() {{\n@y = neg @x\n}}\n",
+                                                   elements)),
+                             device);
+    std::vector<int> of_processor(static_cast<size_t>(device.processors));
+    for (const Task& task : plan.tasks) ++of_processor[task.processor];
+    CHECK(*std::ranges::max_element(of_processor) == most);
+  }
+}
+
 TEST_CASE("rows of a loss begin a trip while the sums of the rows behind them are still made") {
   const Device* device = find_device("h200");
   REQUIRE(device != nullptr);
