@@ -11,47 +11,10 @@
 
 #ifdef __CUDA__
 
-#include "emulator/device/shared.h"
-#include "emulator/device/tensor_core.h"
-#include "isa/semantics/elements.h"
+#include "emulator/device/matrix_spot.h"
+#include "emulator/device/matrix_tail_lines.h"
 
 namespace trek::device::tensor {
-
-// Where a lane stands in the result. Rows and columns are those of one matrix of the batch.
-struct Spot {
-  int64_t batch;
-  uint32_t row;     // of the upper row
-  uint32_t column;  // of the strip
-  uint32_t end_row;
-  uint32_t end_column;
-};
-
-TREK_TILE float f16_as_float(uint16_t bits) {
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-}
-// Two floats rounded to a type of 16 bits, the first in the lower half.
-TREK_TILE uint32_t packed(bool is_bf16, float low, float high) {
-  uint32_t both;
-  if (is_bf16)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-  return both;
-}
-TREK_TILE float unpacked(bool is_bf16, uint32_t half) {
-  return is_bf16 ? semantics::from_bits<float>(half << 16)
-                 : f16_as_float(static_cast<uint16_t>(half));
-}
-
-// The lane's place in its upper row of a tensor that is laid out as the result is.
-TREK_TILE std::byte* place_in(const Task& task, const Operand& operand, const Spot& spot,
-                              uint32_t column) {
-  const Matrix& of = task.node().matrix;
-  const auto bytes = static_cast<int64_t>(size_of(static_cast<DType>(operand.dtype)));
-  return task.memory(operand) + ((spot.batch * of.m + spot.row) * of.n + column) * bytes;
-}
 
 // How the outputs of a lane's strip lie, two neighbouring columns after the other: of pair p so many rows below the first,
 // and so many times eight columns further on; and which pair is the first of the same columns.
@@ -66,14 +29,6 @@ struct Stacked {
   TREK_ON_DEVICE static constexpr uint32_t across(uint32_t) { return 0; }
   TREK_ON_DEVICE static constexpr uint32_t first(uint32_t) { return 0; }
 };
-
-// Where code is made for one product, all operands of a strip are asked for before the first of them is used, and strips
-// are longer; a kernel that interprets has no registers for that.
-#ifdef TREK_SPECIALISED
-inline constexpr bool kAsksAhead = true;
-#else
-inline constexpr bool kAsksAhead = false;
-#endif
 
 // Two neighbours of a tensor.
 template <bool kF32>
@@ -198,13 +153,6 @@ TREK_TILE void apply_tail(const Task& task, const Spot& spot, uint32_t column, f
 }
 
 // Four lanes side by side turn the 4 × 4 words of theirs: afterwards lane i has the i-th of each.
-template <int kApart>
-TREK_TILE void turn_by(uint32_t& w, uint32_t& x, uint32_t lane) {
-  const bool upper = (lane & kApart) != 0;
-  const uint32_t got = shuffled<kApart>(upper ? w : x);
-  w = upper ? got : w;
-  x = upper ? x : got;
-}
 TREK_TILE void turn(uint32_t (&w)[4], uint32_t lane) {
   turn_by<1>(w[0], w[1], lane);
   turn_by<1>(w[2], w[3], lane);
@@ -299,45 +247,22 @@ TREK_TILE void store(const Task& task, const Spot& spot, uint32_t lane, const fl
     store_pieces(task, spot, lane, type == DType::bf16, v);
 }
 
-// Where lines do not begin at multiples of 16 bytes.
-//
-// Of any type and lines: two elements at once, or one.
-template <uint32_t kCount>
-TREK_TILE void store_apart(const Task& task, const Spot& spot, uint32_t lane, DType type,
-                           const float (&v)[kCount]) {
-  const int64_t n = task.node().matrix.n;
-  const uint32_t bytes = size_of(type);
-  const uint32_t column = spot.column + 2 * (lane % 4);
-  std::byte* upper = place_in(task, task.node().result(0), spot, column);
-#pragma unroll
-  for (uint32_t i = 0; i < kCount; i += 2) {
-    const uint32_t down = i % 4 != 0 ? 8 : 0;
-    const uint32_t across = i / 4 * 8;
-    if (spot.row + down >= spot.end_row || column + across >= spot.end_column) continue;
-    std::byte* to = upper + (down * n + across) * bytes;
-    const bool both = column + across + 1 < spot.end_column;
-    if (type == DType::f32) {
-      write<float>(to, 0, v[i]);
-      if (both) write<float>(to, 1, v[i + 1]);
-      continue;
-    }
-    const uint32_t pair = packed(type == DType::bf16, v[i], v[i + 1]);
-    if (n % 2 == 0) {
-      write<uint32_t>(to, 0, pair);
-    } else {
-      write<uint16_t>(to, 0, static_cast<uint16_t>(pair));
-      if (both) write<uint16_t>(to, 1, static_cast<uint16_t>(pair >> 16));
-    }
-  }
-}
-template <uint32_t kCount>
-TREK_TILE void store_unaligned(const Task& task, const Spot& spot, uint32_t lane,
+// Of v the first kEnd where lines do not begin at multiples of 16 bytes. `spot` is the lane's.
+template <uint32_t kEnd, uint32_t kCount>
+TREK_TILE void store_unaligned(const Task& task, Spot spot, uint32_t lane,
                                const float (&v)[kCount]) {
   const auto type = static_cast<DType>(task.node().result(0).dtype);
-  if (type != DType::f32 && task.node().matrix.n % 4 == 0)
+  if constexpr (kAsksAhead) {
+    spot.row -= lane / 4;
+    if (type == DType::f32)
+      store_lines<true, 0, kEnd>(task, spot, lane, false, v);
+    else
+      store_lines<false, 0, kEnd>(task, spot, lane, type == DType::bf16, v);
+  } else if (type != DType::f32 && task.node().matrix.n % 4 == 0) {
     store_fours(task, spot, lane, type == DType::bf16, v);
-  else
+  } else {
     store_apart(task, spot, lane, type, v);
+  }
 }
 
 // Whether a lane's strip may have 32 outputs beside the others.
@@ -351,9 +276,23 @@ TREK_TILE void drop_strip(float (&v)[kCount]) {
   for (uint32_t i = 0; i + kStrip < kCount; ++i) v[i] = v[i + kStrip];
 }
 
+// Of compiled programs all of v where nothing else is to be done, 64 columns at a time.
+template <uint32_t kCount>
+TREK_TILE void store_all_unaligned(const Task& task, Spot spot, uint32_t lane, float (&v)[kCount]) {
+  constexpr uint32_t kLong = 32;
+  constexpr uint32_t kRest = kCount % kLong;
+  TREK_ROLLED
+  for (uint32_t i = 0; i < kCount / kLong; ++i) {
+    store_unaligned<kLong>(task, spot, lane, v);
+    spot.column += 2 * kLong;
+    drop_strip<kLong>(v);
+  }
+  if constexpr (kRest != 0) store_unaligned<kRest>(task, spot, lane, v);
+}
+
 // Gives the accumulators of a warp to the result, from spot.row and spot.column on, which are the warp's.
-// Where there are steps, or lines of the result are not aligned, 32 columns go through them at a time, and the
-// others are moved along: a register cannot be chosen at run time, and code for each would be large.
+// Where there are steps, or an interpreting kernel has lines of the result that are not aligned, 32 columns go through them
+// at a time, and the others are moved along: a register cannot be chosen at run time, and code for each would be large.
 template <uint32_t kCount>
 TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
   // Outputs of a lane: with their operands they fit beside the others.
@@ -362,6 +301,9 @@ TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
   const bool aligned = task.node().matrix.n % 8 == 0;
   spot.row += lane / 4;
   if (task.node().matrix.tail_steps == 0 && aligned) return store(task, spot, lane, v);
+  if constexpr (kAsksAhead) {
+    if (task.node().matrix.tail_steps == 0) return store_all_unaligned(task, spot, lane, v);
+  }
   TREK_ROLLED
   for (uint32_t i = 0; i < kCount; i += kStrip) {
     float strip[kStrip];
@@ -371,7 +313,7 @@ TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
     if (aligned)
       store(task, spot, lane, strip);
     else
-      store_unaligned(task, spot, lane, strip);
+      store_unaligned<kStrip>(task, spot, lane, strip);
     spot.column += 2 * kStrip;
     drop_strip<kStrip>(v);
   }
@@ -429,7 +371,7 @@ TREK_TILE void give_transposed(const Task& task, Spot spot, float (&v)[kCount]) 
     if (of.n % 8 == 0)
       store(task, spot, lane, outputs);
     else
-      store_unaligned(task, spot, lane, outputs);
+      store_unaligned<kStrip>(task, spot, lane, outputs);
     spot.row += 2 * kStrip;
     drop_strip<kStrip>(v);
   }

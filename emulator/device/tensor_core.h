@@ -125,6 +125,13 @@ TREK_TILE uint32_t shuffled(uint32_t value) {
   return got;
 }
 
+// What the lane before has.
+TREK_TILE uint32_t shuffled_up(uint32_t value) {
+  uint32_t got;
+  asm volatile("shfl.sync.up.b32 %0, %1, 1, 0, 0xffffffff;" : "=r"(got) : "r"(value));
+  return got;
+}
+
 // ---- sm_90a --------------------------------------------------------------------------------------
 
 #ifdef TREK_SM90A
