@@ -172,6 +172,24 @@ bool brings_halves(const Matrix& of) {
           (of.b_k == 1 && of.part_columns > kTensorMapLines));
 }
 
+uint32_t ring_uses(const Node& node) {
+  const Matrix of = multiplied(node.matrix);
+  const Way way = way_of(of);
+  const auto pairing = static_cast<Pairing>(of.pairing);
+  Brought all{};
+  set_parts(of, way, all);
+  set_depth(node, way, all);
+  set_copies(of, way, all);
+  uint32_t uses = is_asked_by_line(all) ? kAskedByLine : kAskedBySlot;
+  const auto note = [&](bool does, RingUse use) { uses |= does ? use : 0U; };
+  note(all.brings_halves, kHalvesBrought);
+  note(pairing == Pairing::columns, kColumnsShared);
+  note(pairing == Pairing::depth, kDepthShared);
+  note(all.ends, kEnded);
+  note(part_of_runs(node.matrix) == OfRuns::ended, kBegunAdded);
+  return uses;
+}
+
 Brought brought_of(const Node& node, int64_t number) {
   const Matrix of = multiplied(node.matrix);
   const OfRuns part = part_of_runs(node.matrix);

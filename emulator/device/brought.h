@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "emulator/device/matrix_turns.h"
 #include "emulator/device/node.h"
 
 namespace trek::device::tensor {
@@ -69,6 +70,11 @@ struct alignas(16) Brought {
 };
 static_assert(sizeof(Brought) == 144);
 
+// Whether its slots are asked for by line: k of both operands are neighbours, and there are no turns.
+TREK_ON_DEVICE inline bool is_asked_by_line(const Brought& brought) {
+  return brought.a_by_line && brought.b_by_line && brought.round == SlotOrder::kOneRound;
+}
+
 // How far that is, in a slot of the kernel.
 struct alignas(16) Asked {
   uint32_t first_step;  // of the ring, modulo both phases of all slots
@@ -95,6 +101,19 @@ struct RingState {
   uint32_t goes_on;
   uint32_t is_unheard;
 };
+
+// What tiles of a program's products do with the ring: the frame of a compiled program has code for no more.
+enum RingUse : uint32_t {
+  kAskedByLine = 1,    // is_asked_by_line()
+  kAskedBySlot = 2,    // any other
+  kHalvesBrought = 4,  // Brought::brings_halves
+  kColumnsShared = 8,  // Brought::shares_columns
+  kDepthShared = 16,   // Brought::shares_depth
+  kEnded = 32,         // Brought::ends
+  kBegunAdded = 64,    // of a product in runs: what others have begun is added
+};
+// Of a node that has tensor maps. Host only.
+uint32_t ring_uses(const Node& node);
 
 // The product that tensor cores multiply in parts of kPartRows rows: of a transposed one its operands have changed sides,
 // and its result is the transpose of the node's. Its tiles are numbered as the node's are. Host only.

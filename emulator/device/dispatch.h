@@ -342,7 +342,7 @@ TREK_UNIT void bring_copied(Next next) {
   tensor::bring_tile(next);
 }
 TREK_UNIT void say_late_came(const tensor::Brought& brought) {
-  if (tensor::adds_begun(brought) && !brought.ends) tensor::say_come();
+  if (tensor::adds_begun(brought) && !tensor::is_ended(brought)) tensor::say_come();
 }
 #endif
 

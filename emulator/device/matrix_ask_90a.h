@@ -10,7 +10,34 @@
 #include "emulator/device/pairs.h"
 #include "emulator/device/ring.h"
 
+#ifdef TREK_SPECIALISED
+// The RingUse of all products of a program; emulator/jit says so.
+extern "C" __attribute__((device, const)) uint32_t trek_ring_uses();
+#endif
+
 namespace trek::device::tensor {
+
+// Whether any tile of the program does so, and what this one does of that. An interpreting kernel has no pairs.
+TREK_TILE bool may(RingUse use) {
+#ifdef TREK_SPECIALISED
+  return (trek_ring_uses() & use) != 0;
+#else
+  return use == kAskedByLine || use == kAskedBySlot || use == kEnded;
+#endif
+}
+TREK_TILE bool brings_halves(const Brought& brought) {
+  return may(kHalvesBrought) && brought.brings_halves;
+}
+TREK_TILE bool shares_columns(const Brought& brought) {
+  return may(kColumnsShared) && brought.shares_columns;
+}
+TREK_TILE bool shares_depth(const Brought& brought) {
+  return may(kDepthShared) && brought.shares_depth;
+}
+TREK_TILE bool is_ended(const Brought& brought) { return may(kEnded) && brought.ends; }
+TREK_TILE bool adds_begun(const Brought& brought) {
+  return may(kBegunAdded) && brought.first_run != brought.end_run;
+}
 
 // Lines of a part that copies of so many, a power of two, bring, where `there` are left of the operand: all at once
 // where its k are neighbours, else as many times as there are lines.
@@ -140,14 +167,15 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
         copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
     }
     if constexpr (kByHalves) {
-      const uint32_t first = brought.shares_columns ? brought.half * brought.right_lines : 0;
-      const uint32_t next = brought.right_lines << (brought.shares_columns ? 1 : 0);
+      const bool shared = shares_columns(brought);
+      const uint32_t first = shared ? brought.half * brought.right_lines : 0;
+      const uint32_t next = brought.right_lines << (shared ? 1 : 0);
       TREK_ROLLED
       for (uint32_t i = first; i < columns_there; i += next) {
         const uint32_t to = right + i * kRowBytes;
         const uint32_t x = by_halves ? k : column + i;
         const uint32_t y = by_halves ? column + i : k;
-        if (brought.shares_columns)
+        if (shared)
           copy_box_to_both(to, maps + 1, full, x, y, brought.right_matrix);
         else
           copy_box(to, maps + 1, full, x, y, brought.right_matrix);
@@ -228,9 +256,8 @@ TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
 template <bool kByHalves, class Wait>
 TREK_TILE bool ask(const Asker& by, uint32_t row, uint32_t column, uint32_t stop, SlotOrder& order,
                    RingPlace& place, Wait wait) {
-  const bool by_line =
-      by.brought.a_by_line && by.brought.b_by_line && by.brought.round == SlotOrder::kOneRound;
-  if (by_line && (!kByHalves || by.brought.shares_columns))
+  const bool by_line = may(kAskedByLine) && (!may(kAskedBySlot) || is_asked_by_line(by.brought));
+  if (by_line && (!kByHalves || shares_columns(by.brought)))
     return ask_by_line<kByHalves>(by, row, column, stop, order, place, wait);
   return ask_for_slots<kByHalves>(by, row, column, stop, order, place, wait);
 }

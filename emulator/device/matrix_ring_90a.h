@@ -29,7 +29,6 @@ namespace tensor {
 // behind bring_tile(), but for a part whose tail needs the ring's memory.
 TREK_TILE void say_come() { asm volatile("bar.arrive 3, 288;" ::: "memory"); }
 TREK_TILE void await_come() { asm volatile("bar.sync 3, 288;" ::: "memory"); }
-TREK_TILE bool adds_begun(const Brought& brought) { return brought.first_run != brought.end_run; }
 
 // The address of the memory that units share.
 TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shared<std::byte>(0)); }
@@ -85,7 +84,7 @@ TREK_TILE uint32_t go_on(const Brought& before, RingPlace place, Bringing& behin
   const uint32_t slots = before.slots;
   move_on(place, slots);
   uint32_t free = slots;
-  if (kHasPairs && before.shares_depth) {
+  if (shares_depth(before)) {
     const uint32_t sums = slots_for_sums(before.columns);
     for (uint32_t i = 0; i < sums; ++i) move_on(place, slots);
     free -= sums;
@@ -197,12 +196,12 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
   // The other block, which gives slots back, too, may never come.
   const auto wait = [&](uint32_t barrier, uint32_t parity) TREK_TILE_LAMBDA {
     if constexpr (kByHalves)
-      if (by.brought.shares_columns) return next.await(barrier, parity);
+      if (shares_columns(by.brought)) return next.await(barrier, parity);
     barrier_wait(barrier, parity);
     return true;
   };
   const Brought& brought = by.brought;
-  const bool together = kByHalves && brought.shares_columns;
+  const bool together = kByHalves && shares_columns(brought);
   RingPlace place = ring_place(first_step + begun, brought.slots);
   if constexpr (kByHalves)
     if (together && begins && !begin_together(by, next)) return 0;
@@ -235,7 +234,7 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
     }
   }
   if constexpr (kHasPairs) {
-    if (brought.shares_depth) free_for_sums(by, place);
+    if (shares_depth(brought)) free_for_sums(by, place);
     // No arrival of the other block is to come behind the ring's end.
     if (together && !goes_on) await_empty(by, place, brought.slots, wait);
   }
@@ -267,7 +266,7 @@ TREK_TILE void bring_tile(Next next) {
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
     goes_on = brought.joint.form != Joint::kAlone;
     if constexpr (kHasPairs)
-      if (brought.shares_columns) goes_on = both_go_on(by, lane, next);
+      if (shares_columns(brought)) goes_on = both_go_on(by, lane, next);
     first_step = begin_ring(by, lane, goes_on);
     before_engine(brought.joint.stays == 0);
     warp_sync();  // all have read it
@@ -276,9 +275,9 @@ TREK_TILE void bring_tile(Next next) {
     keep_bringing(lane, here);
     say_begun();
   }
-  if (!brought.ends) {
+  if (!is_ended(brought)) {
     if (elected()) {
-      if (kHasPairs && brought.brings_halves)
+      if (brings_halves(brought))
         ring_state().step = ask_for_tile<kHasPairs>(by, first_step, asked.begun, !goes_on, next);
       else
         ring_state().step = ask_for_tile<false>(by, first_step, asked.begun, false, next);
@@ -299,12 +298,12 @@ TREK_TILE void bring_tile(Next next) {
          column += brought.columns) {
       SlotOrder order = order_of(brought, brought.first_k);
       if (elected()) {
-        if (kHasPairs && brought.brings_halves)
+        if (brings_halves(brought))
           ask<kHasPairs>(by, row, column, kNoStop, order, place, wait);
         else
           ask<false>(by, row, column, kNoStop, order, place, wait);
         if constexpr (kHasPairs)
-          if (brought.shares_depth) free_for_sums(by, place);
+          if (shares_depth(brought)) free_for_sums(by, place);
         ring_state().step = ring_step(place, brought.slots);
       }
       warp_sync();

@@ -22,6 +22,7 @@
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
+#include "emulator/device/brought.h"
 #include "emulator/device/node.h"
 #include "emulator/jit/guard.h"
 #include "emulator/jit/optimise.h"
@@ -74,6 +75,7 @@ constexpr const char* kRevision = "4";
 
 // What the frame calls: see emulator/resident/resident.cu.
 constexpr const char* kExecuteNode = "trek_execute_node";
+constexpr const char* kRingUses = "trek_ring_uses";
 constexpr const char* kKernel = "resident";
 
 constexpr uint32_t kWideBlockThreads = 512;
@@ -131,6 +133,14 @@ std::vector<bool> functions_in_line(std::span<const Request> requests, std::stri
     in_line.push_back((level == "sm_90a" && device::is_copied(node_of(request))) ||
                       (streams && is_streamed(request)));
   return in_line;
+}
+
+// What products do with the ring of slots: for that alone the frame has code.
+uint32_t ring_uses_of(std::span<const Request> requests) {
+  uint32_t uses = 0;
+  for (const Request& request : requests)
+    if (device::is_copied(node_of(request))) uses |= device::tensor::ring_uses(node_of(request));
+  return uses;
 }
 
 using Bitcode = llvm::SmallVector<char, 0>;
@@ -339,7 +349,8 @@ class NvptxCompiler : public GpuCompiler {
       module.getFunction(name_of(i))
           ->addFnAttr(in_line[i] ? llvm::Attribute::AlwaysInline : llvm::Attribute::NoInline);
     define_execute_node(module, requests.size());
-    define_block_threads(module, block_threads_of(requests));
+    define_number(module, kBlockThreadsGiven, block_threads_of(requests));
+    define_number(module, kRingUses, ring_uses_of(requests));
     bound_threads(module, block_threads_of(requests));
     llvm::internalizeModule(module, is_seen);
     auto machine = gpu_machine({level.name.data(), level.name.size()});

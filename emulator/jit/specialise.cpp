@@ -222,19 +222,19 @@ llvm::Expected<std::unique_ptr<Units>> Units::open(llvm::StringRef bitcode) {
   return units;
 }
 
-void define_block_threads(llvm::Module& module, uint32_t threads) {
+void define_number(llvm::Module& module, llvm::StringRef name, uint32_t number) {
   llvm::IRBuilder<> builder(module.getContext());
   auto* function = llvm::cast<llvm::Function>(
-      module
-          .getOrInsertFunction("trek_block_threads",
-                               llvm::FunctionType::get(builder.getInt32Ty(), false))
+      module.getOrInsertFunction(name, llvm::FunctionType::get(builder.getInt32Ty(), false))
           .getCallee());
   builder.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", function));
-  builder.CreateRet(builder.getInt32(threads));
+  builder.CreateRet(builder.getInt32(number));
   function->addFnAttr(llvm::Attribute::AlwaysInline);
 }
 
-void Units::give_block_threads(uint32_t threads) { define_block_threads(*units_, threads); }
+void Units::give_block_threads(uint32_t threads) {
+  define_number(*units_, kBlockThreadsGiven, threads);
+}
 
 llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());

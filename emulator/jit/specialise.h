@@ -41,7 +41,8 @@ class Units {
   std::vector<Made> made_;
 };
 
-// Has trek_block_threads() give so many, wherever it is called.
-void define_block_threads(llvm::Module& module, uint32_t threads);
+// Defines a function of units or frame that gives one number, wherever it is called.
+void define_number(llvm::Module& module, llvm::StringRef name, uint32_t number);
+inline constexpr const char* kBlockThreadsGiven = "trek_block_threads";
 
 }  // namespace trek::jit

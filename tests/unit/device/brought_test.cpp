@@ -44,6 +44,19 @@ std::string operand(const Product& of, int rows, int columns) {
 using IsWanted = std::function<bool(const plan::MatrixTiles&)>;
 std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none,
                                  const IsWanted& is_wanted = nullptr) {
+  // What is brought for a tile is asked for as the node says that its tiles do, and each of that by a tile.
+  const auto check_uses = [](const Node& node, const std::vector<Brought>& of_node) {
+    uint32_t uses = 0;
+    for (const Brought& brought : of_node) {
+      uses |= is_asked_by_line(brought) ? tensor::kAskedByLine : tensor::kAskedBySlot;
+      if (brought.brings_halves) uses |= tensor::kHalvesBrought;
+      if (brought.shares_columns) uses |= tensor::kColumnsShared;
+      if (brought.shares_depth) uses |= tensor::kDepthShared;
+      if (brought.ends) uses |= tensor::kEnded;
+      if (brought.first_run != brought.end_run) uses |= tensor::kBegunAdded;
+    }
+    CHECK(tensor::ring_uses(node) == uses);
+  };
   plan::Device device = *plan::find_device("h200");
   device.has_pairs = pairing != plan::Pairing::none;
   device.has_tags = is_wanted != nullptr;
@@ -70,8 +83,11 @@ std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan
     if (!is_copied(described.node())) return {};
     if (static_cast<Pairing>(described.node().matrix.pairing) != static_cast<Pairing>(pairing))
       return {};
+    std::vector<Brought> of_node;
     for (const plan::Task& task : plan.tasks)
-      if (task.node == number) all.push_back(brought_of(described.node(), task.first));
+      if (task.node == number) of_node.push_back(brought_of(described.node(), task.first));
+    check_uses(described.node(), of_node);
+    all.insert(all.end(), of_node.begin(), of_node.end());
   }
   return all;
 }
