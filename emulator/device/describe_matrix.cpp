@@ -251,7 +251,8 @@ void Describer::describe_matrix() {
       return record_.offset(operand) % 16 == 0 && pitch % kPiece == 0 && matrix % kPiece == 0;
     };
     to.small = small_cut_of(to, aligned(0, std::max(to.a_row, to.a_k), to.a_matrix),
-                            aligned(1, std::max(to.b_column, to.b_k), to.b_matrix));
+                            aligned(1, std::max(to.b_column, to.b_k), to.b_matrix),
+                            plan_.device.makes_code());
     return;
   }
   describe_copies();

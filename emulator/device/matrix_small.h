@@ -96,28 +96,59 @@ TREK_TILE uint32_t load_pair(uint32_t first, uint32_t second) {
   return low | uint32_t{high} << 16;
 }
 
+// Where code is made for one product, a warp has two blocks of columns, which share what it reads of the left operand, four
+// steps of k are read before the first of them is multiplied, and of operands whose runs are whole pieces a fragment is read
+// at once. A kernel that interprets has neither the registers nor the room for so many forms.
+inline constexpr bool kMade = tensor::kAsksAhead;
+inline constexpr uint32_t kAcross = kMade ? kWide / kColumns : 1;  // blocks of columns of a warp
+inline constexpr uint32_t kAhead = kMade ? 4 : 1;                  // steps of k
+
+// How a panel is read: its runs are lines of neighbouring k; they are whole pieces; it has eight lines at most.
+struct Reading {
+  bool by_line;
+  bool in_pieces = false;
+  bool is_short = false;
+};
+
 // Of a panel the elements of kLines lines, eight apart, that this lane gives to a product at `k`, which are at two
-// and two places of k: pair[2 * half + line].
-template <bool kByLine, uint32_t kLines>
-TREK_TILE void load(const Panel& panel, const uint32_t (&line)[kLines], uint32_t k,
+// and two places of k: pair[2 * half + line]. `line` is where each begins.
+template <uint32_t kLines>
+TREK_TILE void load(const Panel& panel, Reading form, const uint32_t (&line)[kLines], uint32_t k,
                     uint32_t (&pair)[2 * kLines]) {
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
     const uint32_t at = k + 8 * half;
-    const uint32_t first = kByLine ? 2 * at : panel.begin(at);
-    const uint32_t second = kByLine ? first + 2 : panel.begin(at + 1);
+    const uint32_t first = form.by_line ? 2 * at : panel.begin(at);
+    const uint32_t second = form.by_line ? first + 2 : panel.begin(at + 1);
 #pragma unroll
     for (uint32_t i = 0; i < kLines; ++i)
-      pair[kLines * half + i] = load_pair(line[i] + first, line[i] + second);
+      pair[kLines * half + i] =
+          i > 0 && form.is_short ? 0 : load_pair(line[i] + first, line[i] + second);
   }
 }
 // Where a line begins: its run, or its place in every run.
-template <bool kByLine>
-TREK_TILE uint32_t line_at(const Panel& panel, uint32_t line) {
-  return kByLine ? panel.begin(line) : 2 * line;
+TREK_TILE uint32_t line_at(const Panel& panel, bool by_line, uint32_t line) {
+  return by_line ? panel.begin(line) : 2 * line;
+}
+// Where this lane reads a row of one of the four matrices of 8 x 8 of a fragment, which is of the eight lines from `line` on
+// and of the eight places from `k` on: a line's k, or all lines at a k. A line or a piece that there is not is the last again.
+TREK_TILE uint32_t piece_at(const Panel& panel, bool by_line, uint32_t lines, uint32_t line,
+                            uint32_t k, uint32_t lane) {
+  const uint32_t row = lane % 8;
+  if (by_line) return panel.begin(least(line + row, lines - 1)) + 2 * k;
+  return panel.begin(k + row) + 2 * least(line, (lines - 1) / 8 * 8);
+}
+TREK_TILE void load_pieces(bool by_line, uint32_t (&to)[4], uint32_t address) {
+  if (by_line)
+    tensor::load_matrices<false>(to, address);
+  else
+    tensor::load_matrices<true>(to, address);
 }
 
-// The warps of a tile: its outputs, 16 by 8 at a time, and how many warps share the k of the same ones.
+// Whether the unit waits for the task's inputs (waits_itself() of node.h).
+TREK_TILE bool waits_itself(const Matrix& of) { return kMade && of.operands_stay != 0; }
+
+// The warps of a tile: its outputs, 16 by 8 kAcross at a time, and how many warps share the k of the same ones.
 struct Warps {
   uint32_t across;  // blocks of outputs
   uint32_t blocks;
@@ -125,10 +156,9 @@ struct Warps {
 };
 
 // Adds the products of a part's k to the sums, [way][row][column].
-template <bool kAByLine, bool kBByLine>
-TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right,
-                             const Warps& warps, bool is_bf16, bool is_first, uint32_t depth,
-                             uint32_t slot, uint32_t right_at) {
+TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right, Reading of_left,
+                             Reading of_right, const Warps& warps, bool is_bf16, bool is_first,
+                             uint32_t depth, uint32_t slot, uint32_t right_at) {
   const Panel a_panel = panel_of(left, slot);
   const Panel b_panel = panel_of(right, slot + right_at);
   const uint32_t warp = opaque(task.thread()) / 32;
@@ -139,38 +169,91 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
   for (uint32_t block = warp / warps.ways; block < warps.blocks; block += kWarps / warps.ways) {
     const uint32_t down = block / warps.across;
     const uint32_t row = down * kRows + lane / 4;
-    const uint32_t column = (block - down * warps.across) * kColumns;
+    const uint32_t column = (block - down * warps.across) * kColumns * kAcross;
     const uint32_t mine = column + 2 * (lane % 4);
     // A line that there is not is the last again.
-    const uint32_t of_a[2] = {line_at<kAByLine>(a_panel, least(row, left.lines - 1)),
-                              line_at<kAByLine>(a_panel, least(row + 8, left.lines - 1))};
-    const uint32_t of_b[1] = {
-        line_at<kBByLine>(b_panel, least(column + lane / 4, right.lines - 1))};
-    float sum[4];
+    const uint32_t of_a[2] = {line_at(a_panel, of_left.by_line, least(row, left.lines - 1)),
+                              line_at(a_panel, of_left.by_line, least(row + 8, left.lines - 1))};
+    uint32_t of_b[kAcross];
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
+    for (uint32_t x = 0; x < kAcross; ++x)
+      of_b[x] = line_at(b_panel, of_right.by_line,
+                        least(column + x * kColumns + lane / 4, right.lines - 1));
+    float sum[kAcross][4];
+    // Output `i` of a block, counted from the sums.
+    const auto place = [&](uint32_t x, uint32_t i, bool& exists) TREK_TILE_LAMBDA {
       const uint32_t r = row + i / 2 * 8;
-      const uint32_t c = mine + i % 2;
-      const bool exists = !is_first && r < left.lines && c < right.lines;
-      sum[i] = exists ? sums[r * right.lines + c] : 0.0f;
+      const uint32_t c = mine + x * kColumns + i % 2;
+      exists = r < left.lines && c < right.lines;
+      return r * right.lines + c;
+    };
+#pragma unroll
+    for (uint32_t x = 0; x < kAcross; ++x)
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        bool exists;
+        const uint32_t at = place(x, i, exists);
+        sum[x][i] = !is_first && exists ? sums[at] : 0.0f;
+      }
+    const auto load_left = [&](uint32_t k, uint32_t(&a)[4]) TREK_TILE_LAMBDA {
+      if (kMade && of_left.in_pieces)
+        load_pieces(of_left.by_line, a,
+                    piece_at(a_panel, of_left.by_line, left.lines, down * kRows + lane / 8 % 2 * 8,
+                             k + lane / 16 * 8, lane));
+      else
+        load<2>(a_panel, of_left, of_a, k + 2 * (lane % 4), a);
+    };
+    const auto load_right = [&](uint32_t k, uint32_t(&b)[2 * kAcross]) TREK_TILE_LAMBDA {
+      if constexpr (kMade) {
+        if (of_right.in_pieces) {
+          // Of a fragment the two matrices of a block follow each other.
+          uint32_t got[4];
+          load_pieces(of_right.by_line, got,
+                      piece_at(b_panel, of_right.by_line, right.lines, column + lane / 16 * 8,
+                               k + lane / 8 % 2 * 8, lane));
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) b[i / 2 + i % 2 * kAcross] = got[i];
+          return;
+        }
+      }
+      load<kAcross>(b_panel, of_right, of_b, k + 2 * (lane % 4), b);
+    };
+    const uint32_t apart = warps.ways * kDepth;
+    const auto multiply_steps = [&]<uint32_t kSteps>(uint32_t k) TREK_TILE_LAMBDA {
+      uint32_t a[kSteps][4];
+      uint32_t b[kSteps][2 * kAcross];
+#pragma unroll
+      for (uint32_t s = 0; s < kSteps; ++s) {
+        load_left(k + s * apart, a[s]);
+        load_right(k + s * apart, b[s]);
+      }
+#pragma unroll
+      for (uint32_t s = 0; s < kSteps; ++s)
+#pragma unroll
+        for (uint32_t x = 0; x < kAcross; ++x) {
+          if (x > 0 && of_right.is_short) continue;
+          if (is_bf16)
+            tensor::multiply<Factors::bf16>(sum[x], a[s], b[s][x], b[s][kAcross + x]);
+          else
+            tensor::multiply<Factors::f16>(sum[x], a[s], b[s][x], b[s][kAcross + x]);
+        }
+    };
+    uint32_t k = way * kDepth;
+    if constexpr (kAhead > 1) {
+      TREK_ROLLED
+      for (; k + (kAhead - 1) * apart < depth; k += kAhead * apart)
+        multiply_steps.template operator()<kAhead>(k);
     }
     TREK_ROLLED
-    for (uint32_t k = way * kDepth; k < depth; k += warps.ways * kDepth) {
-      uint32_t a[4];
-      uint32_t b[2];
-      load<kAByLine, 2>(a_panel, of_a, k + 2 * (lane % 4), a);
-      load<kBByLine, 1>(b_panel, of_b, k + 2 * (lane % 4), b);
-      if (is_bf16)
-        tensor::multiply<Factors::bf16>(sum, a, b[0], b[1]);
-      else
-        tensor::multiply<Factors::f16>(sum, a, b[0], b[1]);
-    }
+    for (; k < depth; k += apart) multiply_steps.template operator()<1>(k);
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t r = row + i / 2 * 8;
-      const uint32_t c = mine + i % 2;
-      if (r < left.lines && c < right.lines) sums[r * right.lines + c] = sum[i];
-    }
+    for (uint32_t x = 0; x < kAcross; ++x)
+#pragma unroll
+      for (uint32_t i = 0; i < 4; ++i) {
+        bool exists;
+        const uint32_t at = place(x, i, exists);
+        if (exists) sums[at] = sum[x][i];
+      }
   }
 }
 
@@ -241,7 +324,7 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
       cut.right_bits,
       b_by_line};
   Warps warps;
-  warps.across = (columns + kColumns - 1) / kColumns;
+  warps.across = (columns + kColumns * kAcross - 1) / (kColumns * kAcross);
   warps.blocks = (rows + kRows - 1) / kRows * warps.across;
   warps.ways = ways_of(warps.blocks);
   const bool is_bf16 = static_cast<DType>(node.operand(0).dtype) == DType::bf16;
@@ -258,8 +341,17 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
     commit_copies();
   };
   const uint32_t ahead = cut.slots - 1;
+  // Compiled programs ask for operands that nothing writes before the task's inputs are there.
+  if (waits_itself(of)) {
+    TREK_ROLLED
+    for (uint32_t turn = 0; turn < ahead; ++turn) ask(turn);
+    if (!await_inputs()) {
+      wait_for_copies(0);
+      return task.sync();
+    }
+  }
   TREK_ROLLED
-  for (uint32_t turn = 0; turn < cut.parts + ahead; ++turn) {
+  for (uint32_t turn = waits_itself(of) ? ahead : 0; turn < cut.parts + ahead; ++turn) {
     if (turn >= ahead) {
       wait_for_copies(ahead - 1);
       task.sync();  // everybody's copies are there, and the slot before has been read
@@ -269,18 +361,18 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
     const uint32_t part = turn - ahead;
     const uint32_t slot = ring + (part & (cut.slots - 1U)) * cut.slot;
     const uint32_t depth = rounded_up(there(part), kDepth);
-    const auto multiply = [&]<bool kAByLine, bool kBByLine>() TREK_TILE_LAMBDA {
-      multiply_part<kAByLine, kBByLine>(task, left, right, warps, is_bf16, part == 0, depth, slot,
-                                        cut.right);
+    const auto multiply = [&](Reading of_left, Reading of_right) TREK_TILE_LAMBDA {
+      multiply_part(task, left, right, of_left, of_right, warps, is_bf16, part == 0, depth, slot,
+                    cut.right);
     };
-    if (a_by_line && b_by_line)
-      multiply.template operator()<true, true>();
-    else if (a_by_line)
-      multiply.template operator()<true, false>();
-    else if (b_by_line)
-      multiply.template operator()<false, true>();
-    else
-      multiply.template operator()<false, false>();
+    if constexpr (kMade) {
+      multiply({a_by_line, cut.left_in_pieces, of.m <= kColumns},
+               {b_by_line, cut.right_in_pieces, of.tile_columns <= kColumns || of.n <= kColumns});
+    } else if (a_by_line) {
+      b_by_line ? multiply({true}, {true}) : multiply({true}, {false});
+    } else {
+      b_by_line ? multiply({false}, {true}) : multiply({false}, {false});
+    }
   }
   wait_for_copies(0);
   task.sync();

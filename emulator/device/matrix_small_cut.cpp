@@ -9,7 +9,7 @@ using namespace small;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr uint32_t kAtOnce = 48 * 1024;  // bytes of all k that come as one part
+constexpr uint32_t kAtOnce = 48 * 1024;  // bytes of all k that come as one part to an interpreter
 constexpr uint32_t kMostSlots = 4;
 
 struct Runs {
@@ -40,20 +40,20 @@ struct Runs {
 
 }  // namespace
 
-Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned) {
+Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned, bool made) {
   const auto rows = static_cast<uint32_t>(std::min(of.m, of.tile_rows));
   const auto columns = static_cast<uint32_t>(std::min(of.n, of.tile_columns));
   const auto bytes_of = [](int64_t elements) { return static_cast<uint32_t>(2 * elements); };
   const Runs left = {rows, bytes_of(of.a_k), of.a_k == 1, left_aligned};
   const Runs right = {columns, bytes_of(of.b_k), of.b_k == 1, right_aligned};
   // A tile at an edge has fewer outputs, of which more warps may share the k: never of more than a block for each warp.
-  const uint32_t sums = rounded_up(4 * std::max(rows * columns, kWarps * kRows * kColumns), 128);
+  const uint32_t sums = rounded_up(4 * std::max(rows * columns, kWarps * kRows * kWide), 128);
   const uint32_t room = kRoom - sums;
   const auto bytes = [&](uint32_t depth) { return left.bytes(depth) + right.bytes(depth); };
   Small to = {};
   to.depth = rounded_up(static_cast<uint32_t>(of.k), kDepth);
   to.slots = 2;  // of which the first is all
-  if (bytes(to.depth) > std::min<uint64_t>(kAtOnce, room)) {
+  if (bytes(to.depth) > (made ? room : std::min(kAtOnce, room))) {
     to.slots = kMostSlots;
     // Three parts, or as many more as it takes: what is on its way is all but one of the slots.
     to.depth = rounded_up(to.depth / (kMostSlots - 1), kDepth);
@@ -66,6 +66,8 @@ Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned) {
   to.parts = static_cast<uint32_t>((of.k + to.depth - 1) / to.depth);
   to.right = static_cast<uint32_t>(left.bytes(to.depth));
   to.slot = static_cast<uint32_t>(bytes(to.depth));
+  to.left_in_pieces = left_aligned;
+  to.right_in_pieces = right_aligned;
   to.ring = shared_at::kValues + sums;
   return to;
 }

@@ -12,6 +12,7 @@ namespace small {
 inline constexpr uint32_t kRows = 16;
 inline constexpr uint32_t kColumns = 8;
 inline constexpr uint32_t kDepth = 16;  // places of k
+inline constexpr uint32_t kWide = 16;   // columns of a warp in compiled programs
 inline constexpr uint32_t kWarps = kBlockThreads / 32;
 inline constexpr uint32_t kAllLanes = 8;  // bits of the number of a block's threads
 static_assert(1 << kAllLanes == kBlockThreads);
@@ -31,7 +32,8 @@ TREK_ON_DEVICE constexpr uint32_t ways_of(uint32_t blocks) {
 }  // namespace small
 
 // The cut of a small product, of which all but that and the tail is known. An operand is aligned where all of its runs
-// begin at multiples of 16 bytes. Host only.
-Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned);
+// begin at multiples of 16 bytes. `made`: where code is made for it, all k come at once where they have room, since what is
+// there is soon multiplied. Host only.
+Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned, bool made);
 
 }  // namespace trek::device

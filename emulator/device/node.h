@@ -444,7 +444,9 @@ struct Small {
   uint8_t
       left_bits;  // lanes that bring a run, 1 << left_bits; all of the block's: all runs are one
   uint8_t right_bits;
-  uint8_t unused;
+  // Whether runs of an operand begin at multiples of 16 bytes, in memory as in shared memory.
+  bool left_in_pieces : 1;
+  bool right_in_pieces : 1;
 };
 
 // What a `narrow` product has at most: columns and k; and a `shallow` one: k and columns of a tile.
@@ -643,11 +645,14 @@ TREK_ON_DEVICE inline bool is_thin(const Node& node) {
          static_cast<Product>(node.matrix.product) == Product::thin;
 }
 // Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's, behind having asked for
-// weights, unless a scalar is in memory, which is read before the unit is entered and which another task may still write.
+// weights, and a small one's of operands that nothing writes, unless a scalar is in memory, which is read before the unit is
+// entered and which another task may still write.
 TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
   for (uint32_t i = 0; i < node.scalars; ++i)
     if (node.scalar(i).kind == Scalar::memory) return false;
-  return is_thin(node);
+  const bool is_small = static_cast<Kind>(node.kind) == Kind::matrix &&
+                        static_cast<Product>(node.matrix.product) == Product::small;
+  return is_thin(node) || (is_small && node.matrix.operands_stay != 0);
 }
 // Whether code that is made for a node executes a task several times, if it is told to: what is over in a moment, and
 // what is the same in every turn is little.

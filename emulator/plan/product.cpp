@@ -159,6 +159,18 @@ std::vector<int64_t> parts_of_task(int64_t there) {
   return found;
 }
 
+// What it takes to add the parts: nodes more that wait, their elements, of which a processor has 1024 under way, and for
+// all of them together the way of each sum to memory and back. From an H200: in a kernel that interprets 768x3072x16384
+// takes 50, 69, 86 and 95 us longer than its products in 3, 5, 6 and 7 parts, 768x768x16384 20, 25 and 29 in 5, 6 and 7.
+double join_of(const ProductWork& work, const MatrixTiles& tiles, const Join& join) {
+  if (tiles.split == 1) return 0;
+  const auto parts = static_cast<double>(tiles.split);
+  const auto elements = static_cast<double>(work.shape.m * work.shape.n * work.shape.batches);
+  const double rounds = std::ceil(elements / 1024 / static_cast<double>(work.share));
+  return static_cast<double>(join_nodes(tiles.split)) * (join.node + rounds * join.round) +
+         join.element * elements * parts;
+}
+
 namespace {
 
 // Processors that a product's tasks are dealt to: parts of k to all but the control processor.
@@ -169,18 +181,6 @@ int64_t share_of(const Device& device, const ProductWork& work, const MatrixTile
 // Tasks of a processor, one after the other.
 double turns_of(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   return static_cast<double>(parts_of(tiles.count * tiles.split, share_of(device, work, tiles)));
-}
-// What it takes to add the parts: nodes more that wait, their elements, of which a processor has 1024 under way, and for
-// all of them together the way of each sum to memory and back. From an H200: in a kernel that interprets 768x3072x16384
-// takes 50, 69, 86 and 95 us longer than its products in 3, 5, 6 and 7 parts, 768x768x16384 20, 25 and 29 in 5, 6 and 7.
-double join_of(const ProductWork& work, const MatrixTiles& tiles, const Join& join) {
-  if (tiles.split == 1) return 0;
-  constexpr double kAtOnce = 6;  // parts of the first node; each other one has the sum, too
-  const auto parts = static_cast<double>(tiles.split);
-  const auto elements = static_cast<double>(work.shape.m * work.shape.n * work.shape.batches);
-  const double rounds = std::ceil(elements / 1024 / static_cast<double>(work.share));
-  const double nodes = std::ceil((parts - 1) / (kAtOnce - 1));
-  return nodes * join.node + rounds * 1200 * nodes + join.element * elements * parts;
 }
 
 // ---- ordered -------------------------------------------------------------------------------------
@@ -294,53 +294,6 @@ double estimate_panels(const ProductWork& work, const MatrixTiles& tiles) {
   return static_cast<double>(tiles.rows + tiles.columns) * static_cast<double>(work.shape.k);
 }
 
-// ---- small ---------------------------------------------------------------------------------------
-
-// A tile's operands are on their way at once, in pieces of 16 bytes around each run of neighbours, so what it takes is
-// what begins and ends a task, the way of these bytes, and turns of 16 k by warps that have 16 by 8 outputs each.
-constexpr double kSmallTask = 2600;
-constexpr double kSmallPiece = 0.7;  // what it takes to ask for it
-constexpr double kSmallTurn = 100;
-constexpr double kSmallOutput = 1.2;
-
-std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work) {
-  const MatrixShape& shape = work.shape;
-  const int64_t most = std::max(most_tasks(device), shape.batches);
-  std::vector<MatrixTiles> found;
-  for (int64_t rows = 16; rows <= kSmallLines && rows < 2 * std::max<int64_t>(shape.m, 16);
-       rows += rows < 64 ? 16 : 32)
-    for (int64_t columns = 8; columns <= kSmallLines && columns < 2 * std::max<int64_t>(shape.n, 8);
-         columns += columns < 32   ? 8
-                    : columns < 64 ? 16
-                                   : 32) {
-      const MatrixTiles tiles = tiles_of(shape, rows, columns);
-      if (tiles.count <= most) add_splits(found, tiles, device, work);
-    }
-  // A product beyond all of these: as few tiles as there may be.
-  if (found.empty()) found.push_back(tiles_of(shape, kSmallLines, kSmallLines));
-  return found;
-}
-
-double task_small(const ProductWork& work, const MatrixTiles& tiles) {
-  const MatrixShape& shape = work.shape;
-  const int64_t depth = depth_of(work, tiles);
-  const auto pieces_of = [&](bool by_line, int64_t lines, int64_t whole) {
-    const bool one = !by_line && lines == whole;  // run
-    const int64_t runs = one ? 1 : by_line ? lines : depth;
-    return static_cast<double>(runs * parts_of(2 * lines * depth / runs + 14, 16));
-  };
-  const int64_t rows = std::min(tiles.rows, shape.m);
-  const int64_t columns = std::min(tiles.columns, shape.n);
-  const double pieces = pieces_of(!shape.ta, rows, shape.m) + pieces_of(shape.tb, columns, shape.n);
-  const auto at_once = static_cast<double>(std::min(tiles.count * tiles.split, work.share));
-  const int64_t blocks = parts_of(rows, 16) * parts_of(columns, 8);
-  const int64_t ways = blocks >= 8 ? 1 : std::bit_floor(static_cast<uint64_t>(8 / blocks));
-  const int64_t turns = parts_of(blocks * ways, 8) * parts_of(parts_of(depth, 16), ways);
-  return kSmallTask + pieces * std::max(kSmallPiece, 16 * at_once / kMemory) +
-         kSmallTurn * static_cast<double>(turns) +
-         kSmallOutput * static_cast<double>(rows * columns);
-}
-
 // ---- thin ----------------------------------------------------------------------------------------
 
 constexpr int64_t kThinWhole = int64_t{20} * 1024;  // bytes of a matrix that is one task
@@ -375,7 +328,7 @@ double task_of(const Device& device, const ProductWork& work, const MatrixTiles&
     case Product::tensor:
       return task_brought(work, tiles);
     case Product::small:
-      return task_small(work, tiles);
+      return task_small(device, work, tiles);
     case Product::narrow:
       return task_narrow(work, tiles);
     case Product::shallow:
@@ -410,7 +363,9 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::tensor && work.copied)
     return turns_tensor(device, work, tiles, share_of(device, work, tiles)) +
            join_of(work, tiles, join_tensor(device));
-  return turns_of(device, work, tiles) * task_of(device, work, tiles) + join_of(work, tiles, kJoin);
+  const double join = work.product == Product::small ? join_small(device, work, tiles)
+                                                     : join_of(work, tiles, kJoin);
+  return turns_of(device, work, tiles) * task_of(device, work, tiles) + join;
 }
 
 MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first) {

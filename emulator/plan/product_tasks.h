@@ -28,16 +28,25 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
 // All of them, on so many processors.
 double turns_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
                     int64_t share);
-// What it takes to add sums of parts of k, in cycles: a node that does, and for all processors together each element of a
-// part.
+// What it takes to add sums of parts of k, in cycles: a node that does, each 1024 elements of a processor, and for all
+// processors together each element of a part.
 struct Join {
   double node;
+  double round;
   double element;
 };
-inline constexpr Join kJoin = {5500, 0.008};
+inline constexpr Join kJoin = {5500, 1200, 0.008};
+double join_of(const ProductWork& work, const MatrixTiles& tiles, const Join& join);
+// Nodes that add so many parts: six at once, of which one is the sum of those before.
+inline int64_t join_nodes(int64_t split) { return parts_of(split - 1, 5); }
 Join join_tensor(const Device& device);
 std::vector<MatrixTiles> brought_candidates(const Device& device, const ProductWork& work);
 double task_brought(const ProductWork& work, const MatrixTiles& tiles);
+
+// Small ones (product_small.cpp): candidates, a task, and what it takes to add parts.
+std::vector<MatrixTiles> small_candidates(const Device& device, const ProductWork& work);
+double task_small(const Device& device, const ProductWork& work, const MatrixTiles& tiles);
+double join_small(const Device& device, const ProductWork& work, const MatrixTiles& tiles);
 
 // Of a few columns and of a few k (product_few.cpp): which are such products, of no more rows than tiles may have.
 bool is_narrow(const Device& device, const MatrixShape& shape);

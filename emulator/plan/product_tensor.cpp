@@ -51,6 +51,8 @@ struct Costs {
   double turn = 0;
   double turn_line = 0;
   double hidden = 0;
+  double in_vain =
+      0;           // of a step, as much more as parts have rows that there are not (208x6968x2688)
   double task;     // what begins and ends a task
   double results;  // of a column of a part
   double narrow;   // more of it where parts stand above each other, whose lines are short
@@ -70,16 +72,20 @@ struct Costs {
   double received;
   // Of a pair by depth: what a step of operands with neighbouring lines takes (768x2304x16384), and to exchange sums.
   double halves;
+  double halves_by_line;  // and of both with neighbouring k (208x6968x2688 in parts of 256)
   double exchange;
-  // Of a tile that a run begins or ends: to put its sums to memory, a column, and to add them there, those of one run.
+  // Of a tile that a run begins or ends: to put its sums to memory, a column, and to add them there, those of one run; and
+  // each run that is added (768x768x16384, 1032x744x11440).
   double begun = 0;
   double added = 0;
+  double added_run = 0;
   // And of what a run takes, where its tiles share lines with others that are at other k, and no pair brings them.
   double apart = 1;
 };
 // By 290 ways through 17 products, each alone in a program (README.md).
 constexpr Costs kMade = {
     .widths = kMadeWidths,
+    .in_vain = 0.13,
     .task = 2000,
     .results = 8.2,
     .narrow = 0.06,
@@ -93,9 +99,11 @@ constexpr Costs kMade = {
     .later = 800,
     .received = 3.8,
     .halves = 1.15,
+    .halves_by_line = 1.2,
     .exchange = 1850,
     .begun = 14,
     .added = 20,
+    .added_run = 1900,
     .apart = 1.22,
 };
 constexpr Costs kInterpreted = {
@@ -114,6 +122,7 @@ constexpr Costs kInterpreted = {
     .later = 500,
     .received = 2.1,
     .halves = 1.25,
+    .halves_by_line = 1,
     .exchange = 3500,
 };
 // By 70 ways through five products.
@@ -274,7 +283,11 @@ void add_made(std::vector<MatrixTiles>& found, const Device& device, const Produ
     MatrixTiles tiles = tiles_of(work.shape, kPartRows, width);
     tiles.part_columns = width;
     if (tiles.count <= most) add_tiles(found, device, work, tiles);
-    add_pairs_of_depth(found, device, work, width);
+    // Pairs may have parts that are a little wider.
+    const int64_t paired = parts_of(width, kPairedStep) * kPairedStep;
+    const bool is_there = paired != width && (std::ranges::count(kFixedWidths, paired) != 0 ||
+                                              std::ranges::count(widths, paired) != 0);
+    if (!is_there) add_pairs_of_depth(found, device, work, paired);
   }
 }
 
@@ -325,6 +338,12 @@ double lines_of(const ProductWork& work, const MatrixTiles& tiles) {
   return static_cast<double>(parts * lines);
 }
 
+// Rows of parts that there are not, as a share of all.
+double rows_in_vain(const MatrixShape& shape) {
+  return 1 - static_cast<double>(shape.m) /
+                 static_cast<double>(parts_of(shape.m, kPartRows) * kPartRows);
+}
+
 // A task whose parts stand upright, where processors work on so many lines at a time.
 double task_upright(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
                     int64_t at_once, double lines, bool to_registers) {
@@ -338,7 +357,8 @@ double task_upright(const Device& device, const ProductWork& work, const MatrixT
       to_registers ? 0 : costs.hidden * static_cast<double>(tiles.part_columns - kLeastHiding);
   const double turns =
       turned == 0 ? 0 : std::max(0.0, costs.turn + turned * costs.turn_line - hidden);
-  const double product = width.by_line + (is_f32 ? turns : by_k * (width.by_k - width.by_line));
+  const double product = (width.by_line + (is_f32 ? turns : by_k * (width.by_k - width.by_line))) *
+                         (1 + costs.in_vain * rows_in_vain(work.shape));
   // Lines of memory, which may have been padded.
   const auto halves = [&](int64_t line) {
     return halves_of(costs, parts_of(line * isa::byte_size(work.element), 16) * 16);
@@ -362,6 +382,7 @@ double task_upright(const Device& device, const ProductWork& work, const MatrixT
   const bool by_depth = tiles.pairing == Pairing::depth;
   const double in_pairs = together && by_k == 0   ? costs.together
                           : by_depth && by_k == 1 ? costs.halves
+                          : by_depth && by_k == 0 ? costs.halves_by_line
                                                   : 1;
   const double step = std::max(product * in_pairs, copies);
   const int64_t all_steps = parts_of(depth_of(work, tiles), step_depth(work));
@@ -400,7 +421,8 @@ double run_tensor(const Device& device, const ProductWork& work, const MatrixTil
   const auto begun = static_cast<double>(runs.most_begun());
   const auto ended = static_cast<double>(runs.most_ended());
   return run + (ended - 1) * of_task + costs.task +
-         static_cast<double>(tiles.part_columns) * (costs.begun + begun * costs.added);
+         static_cast<double>(tiles.part_columns) * (costs.begun + begun * costs.added) +
+         begun * costs.added_run;
 }
 
 }  // namespace
@@ -417,7 +439,9 @@ double turns_tensor(const Device& device, const ProductWork& work, const MatrixT
   return (whole == 0 ? 0 : whole * task_tensor(device, work, tiles, share)) +
          (tasks % share == 0 ? 0 : task_tensor(device, work, tiles, tasks % share));
 }
-Join join_tensor(const Device& device) { return is_made(device) ? Join{3250, 0.003} : kJoin; }
+Join join_tensor(const Device& device) {
+  return is_made(device) ? Join{.node = 3250, .round = 800, .element = 0.002} : kJoin;
+}
 
 // ---- without a copy engine ----------------------------------------------------------------------
 

@@ -234,6 +234,8 @@ TEST_CASE("two processors share tiles where there are pairs of both, and k for b
   CHECK(paired(128, 768, 4096) == std::vector<int64_t>{128, 96, 64, 32, 80, 48});
   CHECK(paired(128, 744, 4096) == std::vector<int64_t>{128, 96, 64, 32, 80, 48});
   CHECK(paired(128, 640, 4096) == std::vector<int64_t>{64, 32, 160, 112, 80, 48});
+  // Of 208 columns parts of 224, which are pairs of 112, and of 256.
+  CHECK(paired(128, 208, 4096) == std::vector<int64_t>{128, 64, 112});
   CHECK(paired(128, 768, 192).empty());
   // Where all processors have tiles anyway, none is shared.
   CHECK_FALSE(paired(4096, 4096, 4096).empty());
