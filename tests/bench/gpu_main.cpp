@@ -175,6 +175,7 @@ int run(int argc, const char* const* argv) {
   for (const Benchmark& benchmark : kBenchmarks) known.push_back(benchmark.name);
   std::vector<std::string> names;
   std::string json;
+  std::string kept_cubins;
   app.add_option("benchmark", names, "Which ones; all if none is named")
       ->check(CLI::IsMember(known));
   app.add_option("--json", json, "Write the report there");
@@ -195,6 +196,10 @@ int run(int argc, const char* const* argv) {
                  "Of lists of products only those with this in their names");
   app.add_option("--shape", options.shapes,
                  "Of these products only those with one of these in their names");
+  app.add_option(
+      "--cubins", kept_cubins,
+      "Keep compiled code there, and take it from there: what is said of first runs is then "
+      "of compiled programs");
   app.add_flag("--quick", options.quick, "Small sizes: check that it works");
   app.add_flag("--check", options.check, "Only compare results, on any engine");
   try {
@@ -203,11 +208,15 @@ int run(int argc, const char* const* argv) {
     return app.exit(error) == 0 ? kDone : kWrongUsage;
   }
   const TemporaryFolder cubins;
-  setenv("TREK_CUBIN_CACHE", cubins.file("cubins").c_str(), 1);
+  const std::string folder = kept_cubins.empty() ? cubins.file("cubins") : kept_cubins;
+  setenv("TREK_CUBIN_CACHE", folder.c_str(), 1);
   Natives natives;
   Report report;
   report.setting = measure::describe_setting("bench-gpu", argc, argv);
   Recorder recorder(report, json);
+  if (!kept_cubins.empty())
+    recorder.add_note(
+        "compiled code may have been kept from a run before: first runs are not measured");
   return options.check ? check_only(options, names, natives, recorder)
                        : measure_all(options, names, natives, recorder);
 }
