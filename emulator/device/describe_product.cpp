@@ -38,6 +38,7 @@ static_assert(kMaxProducts == plan::kGroupProducts && kBlockThreads == plan::kGr
               kGroupResults == plan::kMaxGroupResults);
 // A tile of a group is one part: half words by line have the greatest pads.
 static_assert(plan::kGroupBytes / 8 * 9 <= thin::kWholeBytes);
+static_assert(plan::kSmallBytes == small::kRoom);
 static_assert(4 * kThinRows * (kThinDepth / thin::kBlock) * (thin::kBlock + thin::kLeftPad) +
                   plan::kGroupBytes / 8 * 9 +
                   4 * kThinRows * plan::kGroupBytes / (2 * thin::kBlock) <=

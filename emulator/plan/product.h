@@ -34,8 +34,10 @@ inline constexpr int64_t kNarrowSums = 16 * 1024;
 inline constexpr int64_t kShallowDepth = 16;
 inline constexpr int64_t kShallowRows = 512;
 inline constexpr int64_t kShallowColumns = 1024;
-// What a tile of a `small` one has, in rows and in columns.
+// What a tile of a `small` one has, in rows and in columns; and bytes of its operands, with its sums, of which all k come at
+// once where code is made for it.
 inline constexpr int64_t kSmallLines = 128;
+inline constexpr int64_t kSmallBytes = int64_t{162} * 1024;
 // And a node of several thin ones: products, outputs of a tile, where those of a product are as many as of each of a
 // power of two of products, and bytes of a tile's right operands.
 inline constexpr int64_t kGroupProducts = 4;
