@@ -18,10 +18,6 @@ source tests/gpu/report.sh
 processors=$(nproc)
 "$run" --list-engines | grep '^jit .*level sm_' || { echo "the engine jit takes no GPU here"; exit 4; }
 
-# The reference of these takes one processor for minutes.
-TREK_BIN=$p/bin quick 400 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 &
-pairs=$!
-
 echo "== conformance"
 ls tests/conformance/*.trek | xargs -P "$processors" -I{} sh -c \
   "timeout -k 3 90 '$run' --test --engine jit --quiet {} >'$out'/\$(basename {}).log 2>&1 && echo ok || echo {}" >"$out/conformance"
@@ -53,6 +49,9 @@ for part in $(grep -v '^ok$' "$out/products_fast"); do
   fail "fast products, part $part of $processors"
   tail -n 3 "$out/products_fast-$part.log"
 done
+
+echo "== tiles that two blocks work on together: the bits of ref, and traps"
+TREK_BIN=$p/bin quick 300 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
 
 echo "== products of a few columns, of a few k, and rows in words, whose trips are many: the digests of ref"
 for program in few_products tagged_rows; do
@@ -97,8 +96,5 @@ for part in $(grep -v '^ok$' "$out/random"); do
   fail "random modules from $((first + part * of_each))"
   tail -n 5 "$out/random-$part/log"
 done
-
-echo "== tiles that two blocks work on together: the bits of ref, and traps"
-wait $pairs || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
 
 report jit "MODULES=$modules FIRST=$first tests/gpu/jit.sh PACKAGE OUT"

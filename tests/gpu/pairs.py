@@ -8,7 +8,8 @@ where a small product goes another way, K is as many times as large as makes it 
 
 trap.trek traps in a task that one block of a pair has before the product, for which the other does not wait.
 
-    python3 tests/gpu/pairs.py DEVICE CODE PROCESSORS FOLDER  # pairs.trek, trap.trek and tiles.json
+    python3 tests/gpu/pairs.py DEVICE CODE PROCESSORS FOLDER [I/N]  # pairs.trek, trap.trek and tiles.json
+        # the I-th of N programs that share out the products: the driver compiles a program on one processor
 """
 
 import json
@@ -77,11 +78,17 @@ CASES = [  # pairs; type, rows, columns, K, transposes ("T": parts are transpose
     ("runs columns", "bf16", 400, 232, 600, "ta T", 208, "f32", "root", 1),
 ]  # yapf: disable
 
-device, code, processors, folder = sys.argv[1:]
+device, code, processors, folder, *which = sys.argv[1:]
+part_number, part_count = map(int, which[0].split("/")) if which else (1, 1)
 SMALL = 2**27 if int(processors) > 16 else 0  # multiplications of a product that may go another way
-declared = [".trek 1.0", ".state @limit f32[1] = 0.3"]
+declared = []
 body = []
 tiles = []
+begun = []  # where what belongs together begins in both
+
+
+def begin():
+    begun.append((len(declared), len(body)))
 
 
 def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1, batches=1, transposed=False):
@@ -100,6 +107,7 @@ def remember(pairs, element, rows, columns, depth, ta, tb, part, result, parts=1
 
 
 for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *batch) in enumerate(CASES):
+    begin()
     depth *= 1 if element == "f32" else 1 + SMALL // (rows * columns * depth * (batch or [1])[0])
     if "runs" in pairs:  # each run has at least 12 steps of 64 k
         high, wide = (part, 128) if "T" in form else (128, part)
@@ -143,6 +151,7 @@ for i, (pairs, element, rows, columns, depth, form, part, result, end, parts, *b
 
 # Products that a loop does again and again: both blocks come to each other in every trip.
 for pairs, size, part, trips in [("depth", 256, 128, 6), ("columns", 512, 192, 6), ("runs columns", 512, 256, 2)]:
+    begin()
     at = f"{pairs.replace(' ', '_')}_loop"
     size *= 4 if size**3 <= SMALL else 1
     declared += [f".state @d_{at} f32[{size},{size}] = uniform(0, 1, key=301)", f".output @{at} bf16[{size},{size}]"]
@@ -161,6 +170,7 @@ for pairs, size, part, trips in [("depth", 256, 128, 6), ("columns", 512, 192, 6
 # Products of one form one behind the other, with which rings go on; with single tasks between some, so that of a pair's blocks
 # one goes on and the other does not.
 for pairs, form, part in [("depth", "", 128), ("columns", "tb", 128), ("columns", "", 192)]:
+    begin()
     at = f"{pairs}{part}_row"
     size = 1024 if SMALL else 384
     for t in range(3):
@@ -176,6 +186,15 @@ for pairs, form, part in [("depth", "", 128), ("columns", "tb", 128), ("columns"
             body += [f"    @r{t}_{at} = matmul %k{(t + u) % 3}_{at}, %k{(t + 2 * u) % 3}_{at}{flag}, to=f32"]
         body += ["  }"]
     remember(pairs, "bf16", size, size, size, False, form == "tb", part, "f32")
+
+begin()
+chosen_declared = [".trek 1.0", ".state @limit f32[1] = 0.3"]
+chosen_body = []
+# Those with the most products are the last.
+for i in range(len(begun) - 1):
+    if (len(begun) - 2 - i) % part_count == part_number - 1:
+        chosen_declared += declared[begun[i][0]:begun[i + 1][0]]
+        chosen_body += body[begun[i][1]:begun[i + 1][1]]
 
 # Single tasks in front of the product, on processors 1 to 4; those of one pair divide by 0 in the trips that are asked for.
 side = 1024 if SMALL else 256
@@ -204,6 +223,6 @@ with open(f"{folder}/trap.trek", "w") as file:
     print("\n".join(trap), file=file)
 
 with open(f"{folder}/pairs.trek", "w") as file:
-    print("\n".join(declared + [".func main() {"] + body + ["}"]), file=file)
+    print("\n".join(chosen_declared + [".func main() {"] + chosen_body + ["}"]), file=file)
 with open(f"{folder}/tiles.json", "w") as file:
     json.dump({"format": "trek tiles", "version": 1, "tiles": tiles}, file)
