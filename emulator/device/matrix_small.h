@@ -110,39 +110,62 @@ struct Reading {
   bool is_short = false;
 };
 
-// Of a panel the elements of kLines lines, eight apart, that this lane gives to a product at `k`, which are at two
-// and two places of k: pair[2 * half + line]. `line` is where each begins.
-template <uint32_t kLines>
-TREK_TILE void load(const Panel& panel, Reading form, const uint32_t (&line)[kLines], uint32_t k,
-                    uint32_t (&pair)[2 * kLines]) {
+// The lines that a warp multiplies, so many times eight from `first` on of those that a panel has; one that there is not is
+// the last again.
+template <uint32_t kEights>
+struct Lines {
+  Panel panel;
+  Reading reading;
+  uint32_t all;
+  uint32_t first;
+  uint32_t begin[kEights];  // of this lane's: its run, or its place in every run
+};
+template <uint32_t kEights>
+TREK_TILE Lines<kEights> lines_of(const Panel& panel, Reading reading, uint32_t all, uint32_t first,
+                                  uint32_t lane) {
+  Lines<kEights> lines = {panel, reading, all, first, {}};
+#pragma unroll
+  for (uint32_t i = 0; i < kEights; ++i) {
+    const uint32_t line = least(first + 8 * i + lane / 4, all - 1);
+    lines.begin[i] = reading.by_line ? panel.begin(line) : 2 * line;
+  }
+  return lines;
+}
+// A row of the four matrices of 8 x 8 that are two times eight lines at two times eight k, in the order of load(): lane l has
+// row l mod 8 of matrix l / 8, which is a line's k, or all lines at a k.
+TREK_TILE uint32_t piece_at(const Lines<2>& lines, uint32_t k, uint32_t lane) {
+  const uint32_t row = lane % 8;
+  const uint32_t line = lines.first + lane / 8 % 2 * 8;
+  k += lane / 16 * 8;
+  if (lines.reading.by_line) return lines.panel.begin(least(line + row, lines.all - 1)) + 2 * k;
+  return lines.panel.begin(k + row) + 2 * least(line, (lines.all - 1) / 8 * 8);
+}
+// The elements that this lane gives to a product at `k`, which are at two and two places of k:
+// pair[kEights * half + eight].
+template <uint32_t kEights>
+TREK_TILE void load(const Lines<kEights>& lines, uint32_t k, uint32_t lane,
+                    uint32_t (&pair)[2 * kEights]) {
+  const Reading& reading = lines.reading;
+  if constexpr (kMade) {
+    if (reading.in_pieces) {
+      if (reading.by_line)
+        tensor::load_matrices<false>(pair, piece_at(lines, k, lane));
+      else
+        tensor::load_matrices<true>(pair, piece_at(lines, k, lane));
+      return;
+    }
+  }
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
-    const uint32_t at = k + 8 * half;
-    const uint32_t first = form.by_line ? 2 * at : panel.begin(at);
-    const uint32_t second = form.by_line ? first + 2 : panel.begin(at + 1);
+    const uint32_t at = k + 2 * (lane % 4) + 8 * half;
+    const uint32_t first = reading.by_line ? 2 * at : lines.panel.begin(at);
+    const uint32_t second = reading.by_line ? first + 2 : lines.panel.begin(at + 1);
 #pragma unroll
-    for (uint32_t i = 0; i < kLines; ++i)
-      pair[kLines * half + i] =
-          i > 0 && form.is_short ? 0 : load_pair(line[i] + first, line[i] + second);
+    for (uint32_t i = 0; i < kEights; ++i)
+      pair[kEights * half + i] = i > 0 && reading.is_short
+                                     ? 0
+                                     : load_pair(lines.begin[i] + first, lines.begin[i] + second);
   }
-}
-// Where a line begins: its run, or its place in every run.
-TREK_TILE uint32_t line_at(const Panel& panel, bool by_line, uint32_t line) {
-  return by_line ? panel.begin(line) : 2 * line;
-}
-// Where this lane reads a row of one of the four matrices of 8 x 8 of a fragment, which is of the eight lines from `line` on
-// and of the eight places from `k` on: a line's k, or all lines at a k. A line or a piece that there is not is the last again.
-TREK_TILE uint32_t piece_at(const Panel& panel, bool by_line, uint32_t lines, uint32_t line,
-                            uint32_t k, uint32_t lane) {
-  const uint32_t row = lane % 8;
-  if (by_line) return panel.begin(least(line + row, lines - 1)) + 2 * k;
-  return panel.begin(k + row) + 2 * least(line, (lines - 1) / 8 * 8);
-}
-TREK_TILE void load_pieces(bool by_line, uint32_t (&to)[4], uint32_t address) {
-  if (by_line)
-    tensor::load_matrices<false>(to, address);
-  else
-    tensor::load_matrices<true>(to, address);
 }
 
 // Whether the unit waits for the task's inputs (waits_itself() of node.h).
@@ -155,6 +178,45 @@ struct Warps {
   uint32_t ways;
 };
 
+// Calls act(x, i, at) for this lane's outputs of a block that begins at `row` and `column`: the i-th of the x-th eight
+// columns, and its place among the sums of a tile of so many rows and columns.
+template <class Act>
+TREK_TILE void each_output(uint32_t row, uint32_t column, uint32_t rows, uint32_t columns,
+                           uint32_t lane, Act act) {
+#pragma unroll
+  for (uint32_t x = 0; x < kAcross; ++x)
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t r = row + lane / 4 + i / 2 * 8;
+      const uint32_t c = column + 2 * (lane % 4) + x * kColumns + i % 2;
+      if (r < rows && c < columns) act(x, i, r * columns + c);
+    }
+}
+
+// sum += the products of kSteps steps of k, `apart` from each other.
+template <uint32_t kSteps>
+TREK_TILE void multiply_steps(const Lines<2>& left, const Lines<kAcross>& right, uint32_t k,
+                              uint32_t apart, uint32_t lane, bool is_bf16,
+                              float (&sum)[kAcross][4]) {
+  uint32_t a[kSteps][4];
+  uint32_t b[kSteps][2 * kAcross];
+#pragma unroll
+  for (uint32_t s = 0; s < kSteps; ++s) {
+    load(left, k + s * apart, lane, a[s]);
+    load(right, k + s * apart, lane, b[s]);
+  }
+#pragma unroll
+  for (uint32_t s = 0; s < kSteps; ++s)
+#pragma unroll
+    for (uint32_t x = 0; x < kAcross; ++x) {
+      if (x > 0 && right.reading.is_short) continue;
+      if (is_bf16)
+        tensor::multiply<Factors::bf16>(sum[x], a[s], b[s][x], b[s][kAcross + x]);
+      else
+        tensor::multiply<Factors::f16>(sum[x], a[s], b[s][x], b[s][kAcross + x]);
+    }
+}
+
 // Adds the products of a part's k to the sums, [way][row][column].
 TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& right, Reading of_left,
                              Reading of_right, const Warps& warps, bool is_bf16, bool is_first,
@@ -164,96 +226,30 @@ TREK_TILE void multiply_part(const Task& task, const Side& left, const Side& rig
   const uint32_t warp = opaque(task.thread()) / 32;
   const uint32_t lane = opaque(task.thread()) % 32;
   const uint32_t way = warp % warps.ways;
+  const uint32_t apart = warps.ways * kDepth;
   float* sums = task.shared<float>(shared_at::kValues) + way * left.lines * right.lines;
   TREK_ROLLED
   for (uint32_t block = warp / warps.ways; block < warps.blocks; block += kWarps / warps.ways) {
     const uint32_t down = block / warps.across;
-    const uint32_t row = down * kRows + lane / 4;
+    const uint32_t row = down * kRows;
     const uint32_t column = (block - down * warps.across) * kColumns * kAcross;
-    const uint32_t mine = column + 2 * (lane % 4);
-    // A line that there is not is the last again.
-    const uint32_t of_a[2] = {line_at(a_panel, of_left.by_line, least(row, left.lines - 1)),
-                              line_at(a_panel, of_left.by_line, least(row + 8, left.lines - 1))};
-    uint32_t of_b[kAcross];
-#pragma unroll
-    for (uint32_t x = 0; x < kAcross; ++x)
-      of_b[x] = line_at(b_panel, of_right.by_line,
-                        least(column + x * kColumns + lane / 4, right.lines - 1));
-    float sum[kAcross][4];
-    // Output `i` of a block, counted from the sums.
-    const auto place = [&](uint32_t x, uint32_t i, bool& exists) TREK_TILE_LAMBDA {
-      const uint32_t r = row + i / 2 * 8;
-      const uint32_t c = mine + x * kColumns + i % 2;
-      exists = r < left.lines && c < right.lines;
-      return r * right.lines + c;
+    const Lines<2> a = lines_of<2>(a_panel, of_left, left.lines, row, lane);
+    const Lines<kAcross> b = lines_of<kAcross>(b_panel, of_right, right.lines, column, lane);
+    float sum[kAcross][4] = {};
+    const auto each = [&](auto act) TREK_TILE_LAMBDA {
+      each_output(row, column, left.lines, right.lines, lane, act);
     };
-#pragma unroll
-    for (uint32_t x = 0; x < kAcross; ++x)
-#pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        bool exists;
-        const uint32_t at = place(x, i, exists);
-        sum[x][i] = !is_first && exists ? sums[at] : 0.0f;
-      }
-    const auto load_left = [&](uint32_t k, uint32_t(&a)[4]) TREK_TILE_LAMBDA {
-      if (kMade && of_left.in_pieces)
-        load_pieces(of_left.by_line, a,
-                    piece_at(a_panel, of_left.by_line, left.lines, down * kRows + lane / 8 % 2 * 8,
-                             k + lane / 16 * 8, lane));
-      else
-        load<2>(a_panel, of_left, of_a, k + 2 * (lane % 4), a);
-    };
-    const auto load_right = [&](uint32_t k, uint32_t(&b)[2 * kAcross]) TREK_TILE_LAMBDA {
-      if constexpr (kMade) {
-        if (of_right.in_pieces) {
-          // Of a fragment the two matrices of a block follow each other.
-          uint32_t got[4];
-          load_pieces(of_right.by_line, got,
-                      piece_at(b_panel, of_right.by_line, right.lines, column + lane / 16 * 8,
-                               k + lane / 8 % 2 * 8, lane));
-#pragma unroll
-          for (uint32_t i = 0; i < 4; ++i) b[i / 2 + i % 2 * kAcross] = got[i];
-          return;
-        }
-      }
-      load<kAcross>(b_panel, of_right, of_b, k + 2 * (lane % 4), b);
-    };
-    const uint32_t apart = warps.ways * kDepth;
-    const auto multiply_steps = [&]<uint32_t kSteps>(uint32_t k) TREK_TILE_LAMBDA {
-      uint32_t a[kSteps][4];
-      uint32_t b[kSteps][2 * kAcross];
-#pragma unroll
-      for (uint32_t s = 0; s < kSteps; ++s) {
-        load_left(k + s * apart, a[s]);
-        load_right(k + s * apart, b[s]);
-      }
-#pragma unroll
-      for (uint32_t s = 0; s < kSteps; ++s)
-#pragma unroll
-        for (uint32_t x = 0; x < kAcross; ++x) {
-          if (x > 0 && of_right.is_short) continue;
-          if (is_bf16)
-            tensor::multiply<Factors::bf16>(sum[x], a[s], b[s][x], b[s][kAcross + x]);
-          else
-            tensor::multiply<Factors::f16>(sum[x], a[s], b[s][x], b[s][kAcross + x]);
-        }
-    };
+    if (!is_first)
+      each([&](uint32_t x, uint32_t i, uint32_t at) TREK_TILE_LAMBDA { sum[x][i] = sums[at]; });
     uint32_t k = way * kDepth;
     if constexpr (kAhead > 1) {
       TREK_ROLLED
       for (; k + (kAhead - 1) * apart < depth; k += kAhead * apart)
-        multiply_steps.template operator()<kAhead>(k);
+        multiply_steps<kAhead>(a, b, k, apart, lane, is_bf16, sum);
     }
     TREK_ROLLED
-    for (; k < depth; k += apart) multiply_steps.template operator()<1>(k);
-#pragma unroll
-    for (uint32_t x = 0; x < kAcross; ++x)
-#pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) {
-        bool exists;
-        const uint32_t at = place(x, i, exists);
-        if (exists) sums[at] = sum[x][i];
-      }
+    for (; k < depth; k += apart) multiply_steps<1>(a, b, k, apart, lane, is_bf16, sum);
+    each([&](uint32_t x, uint32_t i, uint32_t at) TREK_TILE_LAMBDA { sums[at] = sum[x][i]; });
   }
 }
 
