@@ -51,8 +51,8 @@ struct Costs {
   double turn = 0;
   double turn_line = 0;
   double hidden = 0;
-  double in_vain =
-      0;           // of a step, as much more as parts have rows that there are not (208x6968x2688)
+  // What a step takes more, as a share, where all rows of a part are ones that there are not.
+  double in_vain = 0;
   double task;     // what begins and ends a task
   double results;  // of a column of a part
   double narrow;   // more of it where parts stand above each other, whose lines are short
