@@ -53,6 +53,13 @@
 
 namespace trek::device {
 
+// Whether code is made for one node, where that is a choice between two ways of doing something.
+#ifdef TREK_SPECIALISED
+inline constexpr bool kSpecialised = true;
+#else
+inline constexpr bool kSpecialised = false;
+#endif
+
 // Calls act(i) for i = 0 ... n - 1, n at most kMost, of a table of the node. In code that is made for one node the turns
 // stand one by one: what is read by a number that changes is read from memory, and is not known.
 template <uint32_t kMost, class Act>

@@ -99,9 +99,8 @@ TREK_TILE uint32_t load_pair(uint32_t first, uint32_t second) {
 // Where code is made for one product, a warp has two blocks of columns, which share what it reads of the left operand, four
 // steps of k are read before the first of them is multiplied, and of operands whose runs are whole pieces a fragment is read
 // at once. A kernel that interprets has neither the registers nor the room for so many forms.
-inline constexpr bool kMade = tensor::kAsksAhead;
-inline constexpr uint32_t kAcross = kMade ? kWide / kColumns : 1;  // blocks of columns of a warp
-inline constexpr uint32_t kAhead = kMade ? 4 : 1;                  // steps of k
+inline constexpr uint32_t kAcross = kSpecialised ? kWide / kColumns : 1;  // blocks of columns
+inline constexpr uint32_t kAhead = kSpecialised ? 4 : 1;                  // steps of k
 
 // How a panel is read: its runs are lines of neighbouring k; they are whole pieces; it has eight lines at most.
 struct Reading {
@@ -146,7 +145,7 @@ template <uint32_t kEights>
 TREK_TILE void load(const Lines<kEights>& lines, uint32_t k, uint32_t lane,
                     uint32_t (&pair)[2 * kEights]) {
   const Reading& reading = lines.reading;
-  if constexpr (kMade) {
+  if constexpr (kSpecialised) {
     if (reading.in_pieces) {
       if (reading.by_line)
         tensor::load_matrices<false>(pair, piece_at(lines, k, lane));
@@ -167,9 +166,6 @@ TREK_TILE void load(const Lines<kEights>& lines, uint32_t k, uint32_t lane,
                                      : load_pair(lines.begin[i] + first, lines.begin[i] + second);
   }
 }
-
-// Whether the unit waits for the task's inputs (waits_itself() of node.h).
-TREK_TILE bool waits_itself(const Matrix& of) { return kMade && of.operands_stay != 0; }
 
 // The warps of a tile: its outputs, 16 by 8 kAcross at a time, and how many warps share the k of the same ones.
 struct Warps {
@@ -338,7 +334,8 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
   };
   const uint32_t ahead = cut.slots - 1;
   // Compiled programs ask for operands that nothing writes before the task's inputs are there.
-  if (waits_itself(of)) {
+  const bool waits = kSpecialised && waits_itself(node);
+  if (waits) {
     TREK_ROLLED
     for (uint32_t turn = 0; turn < ahead; ++turn) ask(turn);
     if (!await_inputs()) {
@@ -347,7 +344,7 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
     }
   }
   TREK_ROLLED
-  for (uint32_t turn = waits_itself(of) ? ahead : 0; turn < cut.parts + ahead; ++turn) {
+  for (uint32_t turn = waits ? ahead : 0; turn < cut.parts + ahead; ++turn) {
     if (turn >= ahead) {
       wait_for_copies(ahead - 1);
       task.sync();  // everybody's copies are there, and the slot before has been read
@@ -361,7 +358,7 @@ TREK_UNIT_CALL void multiply_tile_small(Task task, int64_t number) {
       multiply_part(task, left, right, of_left, of_right, warps, is_bf16, part == 0, depth, slot,
                     cut.right);
     };
-    if constexpr (kMade) {
+    if constexpr (kSpecialised) {
       multiply({a_by_line, cut.left_in_pieces, of.m <= kColumns},
                {b_by_line, cut.right_in_pieces, of.tile_columns <= kColumns || of.n <= kColumns});
     } else if (a_by_line) {

@@ -9,14 +9,6 @@
 
 namespace trek::device::tensor {
 
-// Where code is made for one product, all operands of a strip are asked for before the first of them is used, and strips
-// are longer; a kernel that interprets has no registers for that.
-#ifdef TREK_SPECIALISED
-inline constexpr bool kAsksAhead = true;
-#else
-inline constexpr bool kAsksAhead = false;
-#endif
-
 // Where a lane stands in the result. Rows and columns are those of one matrix of the batch.
 struct Spot {
   int64_t batch;

@@ -45,6 +45,9 @@ TREK_TILE void load_pair(float& first, float& second, const std::byte* from, uin
     second = unpacked(is_bf16, both >> 16);
   }
 }
+// Where code is made for one product, all operands of a strip are asked for before the first of them is used, and strips are
+// longer; a kernel that interprets has no registers for that.
+//
 // v = apply(v, second) for a strip, where `second` are two elements for every pair: from `upper` on, `to_lower` bytes from row
 // to the eighth below; 0 where all rows have the same.
 template <class Layout, bool kF32, uint32_t kCount, class Apply>
@@ -62,7 +65,7 @@ TREK_TILE void apply_to_pairs(const std::byte* upper, int64_t to_lower, bool is_
                                            : upper + down * (to_lower / kLower);
     load_pair<kF32>(first, second, at, Layout::across(pair) * 8, is_bf16);
   };
-  if constexpr (kAsksAhead) {
+  if constexpr (kSpecialised) {
     float second[kCount] = {};
 #pragma unroll
     for (uint32_t pair = 0; pair < kCount / 2; ++pair) {
@@ -144,7 +147,7 @@ TREK_TILE void apply_tail(const Task& task, const Spot& spot, uint32_t column, f
       v[i + 1] = unpacked(is_bf16, both >> 16);
     }
   };
-  if constexpr (kAsksAhead) {  // each step is code of its own
+  if constexpr (kSpecialised) {  // each step is code of its own
     each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA { take(of.tail[s]); });
   } else {
     TREK_ROLLED
@@ -252,7 +255,7 @@ template <uint32_t kEnd, uint32_t kCount>
 TREK_TILE void store_unaligned(const Task& task, Spot spot, uint32_t lane,
                                const float (&v)[kCount]) {
   const auto type = static_cast<DType>(task.node().result(0).dtype);
-  if constexpr (kAsksAhead) {
+  if constexpr (kSpecialised) {
     spot.row -= lane / 4;
     if (type == DType::f32)
       store_lines<true, 0, kEnd>(task, spot, lane, false, v);
@@ -267,7 +270,7 @@ TREK_TILE void store_unaligned(const Task& task, Spot spot, uint32_t lane,
 
 // Whether a lane's strip may have 32 outputs beside the others.
 template <uint32_t kCount>
-inline constexpr bool kLongStrip = kAsksAhead && kCount % 32 == 0 && kCount <= 96;
+inline constexpr bool kLongStrip = kSpecialised && kCount % 32 == 0 && kCount <= 96;
 
 // Moves a lane's other outputs to where the strip was that has been given.
 template <uint32_t kStrip, uint32_t kCount>
@@ -301,7 +304,7 @@ TREK_TILE void give_outputs(const Task& task, Spot spot, float (&v)[kCount]) {
   const bool aligned = task.node().matrix.n % 8 == 0;
   spot.row += lane / 4;
   if (task.node().matrix.tail_steps == 0 && aligned) return store(task, spot, lane, v);
-  if constexpr (kAsksAhead) {
+  if constexpr (kSpecialised) {
     if (task.node().matrix.tail_steps == 0) return store_all_unaligned(task, spot, lane, v);
   }
   TREK_ROLLED

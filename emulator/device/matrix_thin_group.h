@@ -97,12 +97,7 @@ template <uint32_t kStep = 0>
 TREK_TILE float group_tail(const Task& task, const Work& work, uint32_t product, uint32_t i,
                            float value) {
   const ThinGroup& group = work.group();
-#ifdef TREK_SPECIALISED
-  constexpr bool kOneByOne = true;
-#else
-  constexpr bool kOneByOne = false;
-#endif
-  if constexpr (kOneByOne) {
+  if constexpr (kSpecialised) {
     if (kStep >= group.tail_steps[product]) return value;
     const TailStep& step = group.tail[product][kStep];
     value = apply_tail_step(step, value, read_slot(task, group_slot::kBeside + kStep, i));

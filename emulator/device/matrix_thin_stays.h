@@ -39,12 +39,6 @@ TREK_TILE uint8_t* place_of_columns(const Task& task, uint32_t number) {
   return task.shared<uint8_t>(shared_at::kPlaces) + number;
 }
 
-#ifdef TREK_SPECIALISED
-inline constexpr bool kInterprets = false;
-#else
-inline constexpr bool kInterprets = true;
-#endif
-
 // A block of k of a column, and where its sum goes.
 struct Chain {
   uint32_t block = 0;
@@ -82,7 +76,7 @@ struct Chain {
         for (uint32_t k = 0; k < kBlock; ++k)
           if (exists(k)) y[k] = as_float(read<uint32_t>(ahead_of(at, k * cut.row), 0));
       };
-      if (kInterprets && depth == kBlock)  // a third of the instructions
+      if (!kSpecialised && depth == kBlock)  // a third of the instructions
         load_where([](uint32_t) { return true; });
       else
         load_where([&](uint32_t k) { return k < depth; });

@@ -13,11 +13,7 @@ TREK_ON_DEVICE constexpr uint32_t row_elements(uint32_t bytes) { return kRowByte
 inline constexpr uint32_t kF32Depth = kRowBytes / 4;  // places of k of a slot
 
 // What the blocks of a pair tell each other by turns (pairs.h), in code that is made for one program.
-#ifdef TREK_SPECIALISED
-inline constexpr uint32_t kPairWords = 2;
-#else
-inline constexpr uint32_t kPairWords = 1;
-#endif
+inline constexpr uint32_t kPairWords = kSpecialised ? 2 : 1;
 
 // The ring of parts of so many columns: in a slot the left operand, then the right one.
 struct Ring90 {
