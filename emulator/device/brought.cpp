@@ -81,6 +81,15 @@ void set_copies(const Matrix& of, Way way, Brought& to) {
   if (way == Way::tensor_cores) to.slots = Ring90::slots(lines_of(to));
 }
 
+// What all tiles of a node have alike, where nothing is shared.
+Brought alike(const Node& node, const Matrix& of, Way way) {
+  Brought to{};
+  set_parts(of, way, to);
+  set_depth(node, way, to);
+  set_copies(of, way, to);
+  return to;
+}
+
 // Of a tile whose k two blocks share: the columns of both, and the half of the steps that is this block's.
 void share_depth(const Matrix& of, const Tile& tile, Brought& to) {
   const auto width = static_cast<uint32_t>(of.tile_columns);
@@ -174,12 +183,8 @@ bool brings_halves(const Matrix& of) {
 
 uint32_t ring_uses(const Node& node) {
   const Matrix of = multiplied(node.matrix);
-  const Way way = way_of(of);
   const auto pairing = static_cast<Pairing>(of.pairing);
-  Brought all{};
-  set_parts(of, way, all);
-  set_depth(node, way, all);
-  set_copies(of, way, all);
+  const Brought all = alike(node, of, way_of(of));
   uint32_t uses = is_asked_by_line(all) ? kAskedByLine : kAskedBySlot;
   const auto note = [&](bool does, RingUse use) { uses |= does ? use : 0U; };
   note(all.brings_halves, kHalvesBrought);
@@ -198,7 +203,7 @@ Brought brought_of(const Node& node, int64_t number) {
   if (part != OfRuns::none) runs.emplace(runs_of(node.matrix));
   const Tile tile = tile_multiplied(node.matrix, begins ? runs->tile_begun(number) : number);
   const Way way = way_of(of);
-  Brought to{};
+  Brought to = alike(node, of, way);
   to.maps = static_cast<uint64_t>(node.scratch);
   to.batch = static_cast<uint32_t>(tile.batch);
   to.left_matrix = static_cast<uint32_t>(place_here(node, of.a_batch, tile.batch));
@@ -209,9 +214,6 @@ Brought brought_of(const Node& node, int64_t number) {
   to.end_column = static_cast<uint32_t>(tile.end_column);
   to.joint = {Joint::kAlone, of.operands_stay, extent_of(node.operand(0)),
               extent_of(node.operand(1)), extent_of(node.result(0))};
-  set_parts(of, way, to);
-  set_depth(node, way, to);
-  set_copies(of, way, to);
   const auto pairing = static_cast<Pairing>(of.pairing);
   if (pairing == Pairing::depth) share_depth(of, tile, to);
   if (pairing == Pairing::columns) share_columns(of, tile, to);

@@ -39,24 +39,27 @@ std::string operand(const Product& of, int rows, int columns) {
                        : fmt::format("{}[{},{},{}]", of.element, of.batch, rows, columns);
 }
 
+// What tiles of a node do with the ring is what is said of the node, and each of that is done by one.
+void check_uses(const Node& node, const std::vector<Brought>& tiles) {
+  uint32_t uses = 0;
+  const auto note = [&](bool does, tensor::RingUse use) { uses |= does ? use : 0U; };
+  for (const Brought& brought : tiles) {
+    note(is_asked_by_line(brought), tensor::kAskedByLine);
+    note(!is_asked_by_line(brought), tensor::kAskedBySlot);
+    note(brought.brings_halves, tensor::kHalvesBrought);
+    note(brought.shares_columns, tensor::kColumnsShared);
+    note(brought.shares_depth, tensor::kDepthShared);
+    note(brought.ends, tensor::kEnded);
+    note(brought.first_run != brought.end_run, tensor::kBegunAdded);
+  }
+  CHECK(tensor::ring_uses(node) == uses);
+}
+
 // Of a product, on an H200, what is brought for each task; none where its operands have no tensor maps. `is_wanted`: of
 // tiles that are so, also of those in runs, else of those that the cost model chooses.
 using IsWanted = std::function<bool(const plan::MatrixTiles&)>;
 std::vector<Brought> all_brought(const Product& of, plan::Pairing pairing = plan::Pairing::none,
                                  const IsWanted& is_wanted = nullptr) {
-  // What is brought for a tile is asked for as the node says that its tiles do, and each of that by a tile.
-  const auto check_uses = [](const Node& node, const std::vector<Brought>& of_node) {
-    uint32_t uses = 0;
-    for (const Brought& brought : of_node) {
-      uses |= is_asked_by_line(brought) ? tensor::kAskedByLine : tensor::kAskedBySlot;
-      if (brought.brings_halves) uses |= tensor::kHalvesBrought;
-      if (brought.shares_columns) uses |= tensor::kColumnsShared;
-      if (brought.shares_depth) uses |= tensor::kDepthShared;
-      if (brought.ends) uses |= tensor::kEnded;
-      if (brought.first_run != brought.end_run) uses |= tensor::kBegunAdded;
-    }
-    CHECK(tensor::ring_uses(node) == uses);
-  };
   plan::Device device = *plan::find_device("h200");
   device.has_pairs = pairing != plan::Pairing::none;
   device.has_tags = is_wanted != nullptr;
