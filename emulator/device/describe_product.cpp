@@ -9,6 +9,7 @@
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/plan/group_products.h"
 #include "emulator/plan/product.h"
+#include "emulator/plan/small_runs.h"
 
 namespace trek::device {
 
@@ -38,7 +39,8 @@ static_assert(kMaxProducts == plan::kGroupProducts && kBlockThreads == plan::kGr
               kGroupResults == plan::kMaxGroupResults);
 // A tile of a group is one part: half words by line have the greatest pads.
 static_assert(plan::kGroupBytes / 8 * 9 <= thin::kWholeBytes);
-static_assert(plan::kSmallBytes == small::kRoom);
+static_assert(plan::kSmallBytes == small::kRoom &&
+              plan::small_sums(1, 1) == 4 * small::kWarps * small::kRows * small::kWide);
 static_assert(4 * kThinRows * (kThinDepth / thin::kBlock) * (thin::kBlock + thin::kLeftPad) +
                   plan::kGroupBytes / 8 * 9 +
                   4 * kThinRows * plan::kGroupBytes / (2 * thin::kBlock) <=

@@ -3,52 +3,34 @@
 #include <algorithm>
 #include <bit>
 
+#include "emulator/plan/small_runs.h"
+
 namespace trek::device {
 
 using namespace small;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr uint32_t kAtOnce = 48 * 1024;  // bytes of all k that come as one part to an interpreter
+constexpr int64_t kAtOnce = 48 * 1024;  // bytes of all k that come as one part to an interpreter
 constexpr uint32_t kMostSlots = 4;
 
-struct Runs {
-  uint32_t lines;
-  uint32_t pitch;  // bytes of memory
-  bool by_line;
-  bool aligned;
+using Runs = plan::SmallRuns;
 
-  // All of it is one run: where that is done, runs lie in shared memory as in memory.
-  bool are_one() const { return !by_line && pitch == 2 * lines; }
-  // Lanes that bring one: as many as it has pieces, or a warp.
-  uint8_t bits(uint32_t depth) const {
-    if (are_one()) return kAllLanes;
-    const uint32_t pieces = std::min(bytes_of_run(depth) / 16, 32U);
-    return static_cast<uint8_t>(std::bit_width(pieces - 1));
-  }
-  // Of shared memory, an odd number of pieces: so runs beside each other begin in different banks.
-  uint32_t bytes_of_run(uint32_t depth) const {
-    if (are_one()) return pitch;
-    const uint32_t before = aligned ? 0 : 14;
-    return 16 * ((before + 2 * (by_line ? depth : lines) + 15) / 16 | 1);
-  }
-  uint64_t bytes(uint32_t depth) const {
-    if (are_one()) return (uint64_t{depth} * pitch + 14 + 15) / 16 * 16;
-    return uint64_t{bytes_of_run(depth)} * (by_line ? lines : depth);
-  }
-};
+// Lanes that bring a run: as many as it has pieces, or a warp.
+uint8_t bits_of(const Runs& runs, uint32_t depth) {
+  if (runs.are_one()) return kAllLanes;
+  const auto pieces = static_cast<uint32_t>(runs.of_run(depth) / Runs::kPiece);
+  return static_cast<uint8_t>(std::bit_width(std::min(pieces, 32U) - 1));
+}
 
 }  // namespace
 
 Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned, bool made) {
-  const auto rows = static_cast<uint32_t>(std::min(of.m, of.tile_rows));
-  const auto columns = static_cast<uint32_t>(std::min(of.n, of.tile_columns));
-  const auto bytes_of = [](int64_t elements) { return static_cast<uint32_t>(2 * elements); };
-  const Runs left = {rows, bytes_of(of.a_k), of.a_k == 1, left_aligned};
-  const Runs right = {columns, bytes_of(of.b_k), of.b_k == 1, right_aligned};
-  // A tile at an edge has fewer outputs, of which more warps may share the k: never of more than a block for each warp.
-  const uint32_t sums = rounded_up(4 * std::max(rows * columns, kWarps * kRows * kWide), 128);
-  const uint32_t room = kRoom - sums;
+  const int64_t rows = std::min(of.m, of.tile_rows);
+  const int64_t columns = std::min(of.n, of.tile_columns);
+  const Runs left = {rows, of.a_k, of.a_k == 1, left_aligned};
+  const Runs right = {columns, of.b_k, of.b_k == 1, right_aligned};
+  const int64_t room = plan::small_room(rows, columns);
   const auto bytes = [&](uint32_t depth) { return left.bytes(depth) + right.bytes(depth); };
   Small to = {};
   to.depth = rounded_up(static_cast<uint32_t>(of.k), kDepth);
@@ -59,16 +41,16 @@ Small small_cut_of(const Matrix& of, bool left_aligned, bool right_aligned, bool
     to.depth = rounded_up(to.depth / (kMostSlots - 1), kDepth);
     while (to.depth > kDepth && to.slots * bytes(to.depth) > room) to.depth -= kDepth;
   }
-  to.left_run = left.bytes_of_run(to.depth);
-  to.right_run = right.bytes_of_run(to.depth);
-  to.left_bits = left.bits(to.depth);
-  to.right_bits = right.bits(to.depth);
+  to.left_run = static_cast<uint32_t>(left.of_run(to.depth));
+  to.right_run = static_cast<uint32_t>(right.of_run(to.depth));
+  to.left_bits = bits_of(left, to.depth);
+  to.right_bits = bits_of(right, to.depth);
   to.parts = static_cast<uint32_t>((of.k + to.depth - 1) / to.depth);
   to.right = static_cast<uint32_t>(left.bytes(to.depth));
   to.slot = static_cast<uint32_t>(bytes(to.depth));
   to.left_in_pieces = left_aligned;
   to.right_in_pieces = right_aligned;
-  to.ring = shared_at::kValues + sums;
+  to.ring = shared_at::kValues + static_cast<uint32_t>(plan::small_sums(rows, columns));
   return to;
 }
 
