@@ -29,7 +29,7 @@ for part in $(seq "$parts"); do
   checks+=($!)
 done
 failed=0
-for check in "${checks[@]}"; do wait "$check" || failed=1; done
+for pid in "${checks[@]}"; do wait "$pid" || failed=1; done
 ((failed == 0)) || exit 1
 
 # A trap of one block of a pair, when the other has begun the product behind it.
