@@ -125,27 +125,28 @@ plan::Runs runs_of(const Matrix& of) {
   shape.n = of.n;
   shape.k = shape.whole_k = of.k;
   plan::MatrixTiles tiles;
-  tiles.down = of.down;
   tiles.across = of.across;
+  tiles.first = of.runs.first_row * of.across;
+  tiles.count = of.down * of.across - tiles.first;
+  tiles.part_columns = of.part_columns;
   tiles.runs = of.runs.count;
   if (of.runs.together == 2) tiles.pairing = plan::Pairing::columns;
   tiles.transposed = of.transposed != 0;
   return {shape, tiles};
 }
 
-OfRuns part_of_runs(const Matrix& of) {
-  const bool is_tensor = static_cast<Product>(of.product) == Product::tensor;
-  return is_tensor ? static_cast<OfRuns>(of.runs.part) : OfRuns::none;
-}
+OfRuns part_of_runs(const Matrix& of) { return static_cast<OfRuns>(of.runs.part); }
 
-// Of one whose k a run has a part of: which, and what there is of other runs.
-void take_run(const plan::Runs& runs, bool begins, int64_t number, Brought& to) {
+// Of one whose k a run has a part of: which, and what there is of other runs. By the dot order nothing is added: the one
+// run there is before has come when the task begins.
+void take_run(const plan::Runs& runs, Way way, bool begins, int64_t number, Brought& to) {
   const plan::Depth depth = begins ? runs.begun(number) : runs.ended(number);
+  const bool adds = way == Way::tensor_cores && !begins;
   to.first_k = static_cast<uint32_t>(depth.first);
   to.k = static_cast<uint32_t>(depth.first + depth.count);
   to.steps = (to.k - to.first_k + to.depth - 1) / to.depth;
   to.first_run = static_cast<uint32_t>(begins ? number : runs.first_run(number));
-  to.end_run = static_cast<uint32_t>(begins ? number : runs.last_run(number));
+  to.end_run = adds ? static_cast<uint32_t>(runs.last_run(number)) : to.first_run;
 }
 
 // Where a tile lies in the product that is multiplied.
@@ -191,7 +192,7 @@ uint32_t ring_uses(const Node& node) {
   note(pairing == Pairing::columns, kColumnsShared);
   note(pairing == Pairing::depth, kDepthShared);
   note(all.ends, kEnded);
-  note(part_of_runs(node.matrix) == OfRuns::ended, kBegunAdded);
+  note(way_of(of) == Way::tensor_cores && part_of_runs(of) == OfRuns::ended, kBegunAdded);
   return uses;
 }
 
@@ -217,7 +218,7 @@ Brought brought_of(const Node& node, int64_t number) {
   const auto pairing = static_cast<Pairing>(of.pairing);
   if (pairing == Pairing::depth) share_depth(of, tile, to);
   if (pairing == Pairing::columns) share_columns(of, tile, to);
-  if (runs) take_run(*runs, begins, number, to);
+  if (runs) take_run(*runs, way, begins, number, to);
   const uint32_t width = to.end_column - to.first_column;
   to.across = to.shares_depth ? 1 : (width + to.columns - 1) / to.columns;
   const bool is_torn = to.brings_halves && !to.shares_columns;

@@ -64,7 +64,8 @@ struct alignas(16) Brought {
   bool brings_halves;   // of the right operand at a time: in a pair by columns, or of many columns
   bool shares_columns;  // the halves of two blocks, each for both: Pairing::columns
   // Of a product in runs (plan/runs.h): the runs that have begun a tile which this task ends, of [first_run, end_run) every
-  // InRuns::together; and the run whose sums it begins, which is the first.
+  // InRuns::together, or by the dot order the first, where the task's k are not the tile's first; and the run whose sums it
+  // begins, which is the first.
   uint32_t first_run;
   uint32_t end_run;
 };

@@ -123,8 +123,8 @@ void Describer::describe_copies() {
     to.transposed = plan_.tilings[of_.tiles].transposed ? 1 : 0;
     maps_ = tensor_maps(plan_, of_, to);
     if (maps_.empty()) to.pairing = to.transposed = 0;
-    if (of_.of_runs != plan::OfRuns::none) describe_runs();
   }
+  if (of_.of_runs != plan::OfRuns::none) describe_runs();
   to.has_maps = maps_.empty() ? 0 : 1;
   to.operands_stay = is_immutable(0) && is_immutable(1) ? 1 : 0;
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
@@ -133,11 +133,12 @@ void Describer::describe_copies() {
 // What runs begin of a product's tiles, or end. A tile that is not brought has all of its k.
 void Describer::describe_runs() {
   if (maps_.empty()) record_.refusal = "the tiles of a product are cut into runs, and not brought";
+  const plan::MatrixTiles& tiles = plan_.tilings[of_.tiles];
   InRuns& runs = node_.matrix.runs;
-  runs.count = static_cast<uint32_t>(plan_.tilings[of_.tiles].runs);
+  runs.count = static_cast<uint16_t>(tiles.runs);
+  runs.first_row = static_cast<uint16_t>(tiles.first / tiles.across);
   runs.part = static_cast<uint8_t>(of_.of_runs);
-  const bool paired = plan_.tilings[of_.tiles].pairing == plan::Pairing::columns;
-  runs.together = paired ? 2 : 1;
+  runs.together = tiles.pairing == plan::Pairing::columns ? 2 : 1;
   if (of_.of_runs == plan::OfRuns::ended)
     runs.begun = static_cast<uint8_t>(
         record_.operand(of_.operands[of_.begun], type(of_.begun), {0, 0, Map::same}));

@@ -145,6 +145,8 @@ TREK_TILE void call_f32_products(const Block& block) {
 TREK_UNIT_CALL void multiply_tile_f32_90a(Task task, int64_t tile) {
   using namespace matrix_f32;  // NOLINT(google-build-using-namespace)
   const tensor::Bringing& bringing = tensor::kept_bringing(task);
+  if (tensor::part_of_runs(task) == OfRuns::begun)
+    tile = 0;  // any: of its part the k are wanted alone
   for (uint32_t number = 0;; ++number) {
     if (task.thread() == 0) describe_part(task, tile, number);
     if (task.thread() >= 32) keep_cut(task, task.thread() - 32);

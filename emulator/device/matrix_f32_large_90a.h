@@ -30,12 +30,47 @@ TREK_TILE uint32_t sums_at(uint32_t shared, uint32_t slots) {
   return Ring90::begin(shared) + slots * 2 * kPanel;
 }
 
+// Of a product whose tiles' k are cut into runs (plan/runs.h): where a thread has its sums of segments of what run `run` has
+// begun, in the run's line; behind all of these are the totals, where there are several segments.
+inline constexpr uint32_t kPieces = kWarpSums / kFour;       // fours of a lane
+inline constexpr uint32_t kTotals = kSums / sizeof(Float4);  // behind the sums, in fours
+TREK_TILE Float4* sums_of_run(const Task& task, const Operand& lines, uint32_t run) {
+  const uint64_t line = task.node().matrix.k > kSegment ? 2 * kSums : kSums;
+  return reinterpret_cast<Float4*>(task.memory(lines) + run * line +
+                                   task.thread() / 32 * kWarpSums) +
+         task.thread() % 32;
+}
+// Puts the sums of all k before `end` there.
+TREK_TILE void put_begun(const Task& task, uint32_t sums, uint32_t end) {
+  Float4* to = sums_of_run(task, task.node().result(0), tensor::kept_brought(task).first_run);
+#pragma unroll
+  for (uint32_t v = 0; v < kPieces; ++v) to[32 * v] = load_four(sums + v * kFour);
+  if (end < kSegment) return;
+#pragma unroll
+  for (uint32_t v = 0; v < kPieces; ++v) to[kTotals + 32 * v] = load_four(sums + kSums + v * kFour);
+}
+// And takes those of all k before `first` from there, all loads before any store.
+TREK_TILE void take_begun(const Task& task, uint32_t sums, uint32_t first) {
+  const Node& node = task.node();
+  const Float4* from =
+      sums_of_run(task, node.operand(node.matrix.runs.begun), tensor::kept_brought(task).first_run);
+  const auto take = [](const Float4* these, uint32_t to) TREK_TILE_LAMBDA {
+    Float4 four[kPieces];
+#pragma unroll
+    for (uint32_t v = 0; v < kPieces; ++v) four[v] = these[32 * v];
+#pragma unroll
+    for (uint32_t v = 0; v < kPieces; ++v) store_four(to + v * kFour, four[v]);
+  };
+  take(from, sums);
+  if (first >= kSegment) take(from + kTotals, sums + kSums);
+}
+
 // The parity of the phase of a slot's barriers in which it has step `step`; `slots` is 2 or 4.
 TREK_TILE uint32_t parity_of(uint32_t step, uint32_t slots) { return step >> slots / 2 & 1; }
 
-// Multiplies the part at kPart of a product of so many slots a ring; `step` is the first of its slots, counted as
-// Brought::first_step is. To the sums behind the ring, where they are once all threads have met; behind these where there
-// are several segments.
+// Multiplies the part at kPart of a product of so many slots a ring, or those of its k that a run has; `step` is the first of
+// its slots, counted as Brought::first_step is. To the sums behind the ring, where they are once all threads have met; behind
+// these where there are several segments.
 template <bool kLeftByLine, bool kRightByLine>
 TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t thread = task.thread();
@@ -48,14 +83,20 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t shared = tensor::memory_of(task);
   const uint32_t ring = Ring90::begin(shared);
   const uint32_t sums = sums_at(shared, slots) + thread / 32 * kWarpSums + lane * 16;
-  const uint32_t k_end = part_of(task).k;
+  const uint32_t k_all = part_of(task).k;
+  const bool is_cut = tensor::part_of_runs(task) != OfRuns::none;
+  const uint32_t first = is_cut ? tensor::kept_brought(task).first_k : 0;
+  const uint32_t k_end = is_cut ? tensor::kept_brought(task).k : k_all;
   uint32_t slot = step & (slots - 1);
   const uint32_t first_slot = ring + slot * 2 * kPanel;
   Lines<kLeftByLine, kDown, kPitch> left(first_slot, down, lane_down);
   Lines<kRightByLine, kAcross, kPitch> right(first_slot + kPanel, across, lane_across);
 
   Patch sum;
-  clear_sums(sums);
+  if (first == 0)
+    clear_sums(sums);
+  else
+    take_begun(task, sums, first);
   clear_patch(sum);
 
   Elements<kLeftByLine> x;
@@ -75,11 +116,11 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
 
   uint32_t k_slot = 0;  // of the step at hand, in the slot
 #pragma unroll 1
-  for (uint32_t from = 0; from < k_end; from += kStep) {
+  for (uint32_t from = first; from < k_end; from += kStep) {
     const bool ends = from % kBlock == kBlock - kStep || from + kStep >= k_end;
 #pragma unroll
     for (uint32_t k = 0; k < kStep; ++k) {
-      if (k == 1 && k_slot == 0 && from != 0) {
+      if (k == 1 && k_slot == 0 && from != first) {
         // What was read of the slot before has been multiplied.
         asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
         if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, (slot - 1) & (slots - 1)));
@@ -135,18 +176,19 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
     }
     if (!ends) continue;
     add_block(sums, sum);
-    const bool last = from + kStep >= k_end;
-    if (k_end > kSegment && (from % kSegment == kSegment - kStep || last))
+    const bool last = from + kStep >= k_all;
+    if (k_all > kSegment && (from % kSegment == kSegment - kStep || last))
       add_segment(sums, sums + kSums, from < kSegment, last);
   }
   // Who brings writes to the last slot while the part is given.
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
   if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
+  if (tensor::part_of_runs(task) == OfRuns::begun) put_begun(task, sums, k_end);
 }
 
 }  // namespace large_90a
 
-// Multiplies the part at kPart, whose first slot is `step`, and gives it as give_sums() says.
+// Multiplies the part at kPart, whose first slot is `step`, and gives it as give_sums() says, or leaves what a run has begun.
 TREK_TILE void multiply_large_90a(const Task& task, uint32_t step) {
   const Cut& cut = kept_cut(task);
   const uint32_t slots = tensor::large_slots(part_of(task).k);
@@ -158,6 +200,7 @@ TREK_TILE void multiply_large_90a(const Task& task, uint32_t step) {
     large_90a::multiply<false, true>(task, slots, step);
   else
     large_90a::multiply<false, false>(task, slots, step);
+  if (tensor::part_of_runs(task) == OfRuns::begun) return;
   const uint32_t k = part_of(task).k;  // read anew
   give_sums(task,
             large_90a::sums_at(tensor::memory_of(task), tensor::large_slots(k)) +

@@ -54,6 +54,11 @@ TREK_TILE void keep_bringing(uint32_t lane, const Bringing& from) {
   store_piece(shared_address(memory_of_units) + Ring90::kBroughtAt + lane * 16, piece);
 }
 
+// What the node is of a product whose tiles' k are cut into runs (plan/runs.h).
+TREK_TILE OfRuns part_of_runs(const Task& task) {
+  return kHasPairs ? static_cast<OfRuns>(task.node().matrix.runs.part) : OfRuns::none;
+}
+
 // By the block: waits until its task has been begun, which it may have been during the one before. Both ways end in one
 // sync, behind which ptxas knows all lanes to be together: else it has those wait for each other at every branch of the
 // loops of products, of which f32 ones then took 4 % longer.

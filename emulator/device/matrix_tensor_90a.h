@@ -286,10 +286,6 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t 
   }
 }
 
-// What the node is of a product whose tiles' k are cut into runs (plan/runs.h).
-TREK_TILE OfRuns part_of_runs(const Task& task) {
-  return kHasPairs ? static_cast<OfRuns>(task.node().matrix.runs.part) : OfRuns::none;
-}
 // Where a thread has the first four of its sums of a tile, of the line of run `run`; the next four are kBegunPieces on.
 inline constexpr uint32_t kBegunPieces = kBlockThreads * 16;
 TREK_TILE std::byte* sums_of_run(const Task& task, const Operand& lines, uint32_t run,

@@ -298,10 +298,11 @@ enum class Pairing : uint8_t { none, depth, columns };
 // What a node is of a product whose tiles' k are cut into runs (plan::OfRuns).
 enum class OfRuns : uint8_t { none, begun, ended };
 struct InRuns {
-  uint32_t count;
-  uint8_t part;      // OfRuns
-  uint8_t begun;     // of a node that ends tiles: the operand that has what was begun of them
-  uint8_t together;  // runs that have the same k: 1, or of pairs of tiles 2
+  uint16_t count;
+  uint16_t first_row;  // of tiles, from which on all are the node's
+  uint8_t part;        // OfRuns
+  uint8_t begun;       // of a node that ends tiles: the operand that has what was begun of them
+  uint8_t together;    // runs that have the same k: 1, or of pairs of tiles 2
   uint8_t unused;
 };
 
@@ -540,13 +541,13 @@ struct Matrix {
   uint8_t operands_stay;  // nothing writes them during a launch
   uint8_t transposed;     // parts are of part_columns rows by kPartRows columns; with maps alone
   TailStep tail[kMaxTail];
+  InRuns runs;  // with maps alone
 
   static constexpr uint8_t kNoTail = 0xFF;
   union alignas(16) {
     Cut cut;        // of an ordered one
     ThinWork thin;  // of a thin one
     Small small;    // of a small one
-    InRuns runs;    // of one by tensor cores
     Narrow narrow;  // of a narrow one
   };
 };

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "emulator/plan/runs.h"
+#include "emulator/plan/run_nodes.h"
 
 namespace trek::plan {
 namespace {

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "emulator/plan/evaluate.h"
+#include "emulator/plan/run_nodes.h"
 #include "emulator/plan/runs.h"
 #include "isa/semantics/dot.h"
 #include "isa/semantics/elements.h"
@@ -19,6 +20,12 @@ using isa::TrapCode;
 template <typename A>
 class Accumulator {
  public:
+  using Dot = semantics::Dot<std::conditional_t<semantics::kIsFloat<A>, A, float>>;
+
+  Accumulator() = default;
+  // Of floats: goes on behind so many products.
+  Accumulator(typename Dot::Begun from, int64_t count) : dot_(from, count) {}
+
   void push(A a, A b) {
     if constexpr (semantics::kIsFloat<A>)
       dot_.push(a, b);
@@ -31,12 +38,10 @@ class Accumulator {
     else
       return sum_;
   }
+  typename Dot::Begun begun() const { return dot_.begun(); }
 
  private:
-  struct Nothing {};
-  std::conditional_t<semantics::kIsFloat<A>,
-                     semantics::Dot<std::conditional_t<semantics::kIsFloat<A>, A, float>>, Nothing>
-      dot_;
+  Dot dot_;
   A sum_{};
 };
 
@@ -55,22 +60,20 @@ int64_t matrix_element(const isa::Shape& shape, const isa::Shape& out, int64_t b
   return (broadcast_index(batches, mine, batch) * shape[rank - 2] + row) * shape[rank - 1] + column;
 }
 
-// The sum of one of a node's products at (m, n), of the k that `shape` has. `left` is the row of the left operand where the
+// Adds what one of a node's products has at (m, n), of the k that `shape` has. `left` is the row of the left operand where the
 // node makes it, else nothing.
 template <typename A>
-A product_sum(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch, int64_t m,
-              int64_t n, std::span<const uint64_t> left) {
+void add_products(Work& work, const Factors& of, const MatrixShape& shape, int64_t batch, int64_t m,
+                  int64_t n, std::span<const uint64_t> left, Accumulator<A>& dot) {
   const isa::Shape& out = of.type.shape;
   const isa::Type& a = work.type(0);
   const isa::Type& b = work.type(of.right);
-  Accumulator<A> dot;
   for (int64_t k = shape.first_k; k < shape.first_k + shape.k; ++k) {
     const int64_t at = matrix_element(a.shape, out, batch, shape.ta ? k : m, shape.ta ? m : k);
     const int64_t bt = matrix_element(b.shape, out, batch, shape.tb ? n : k, shape.tb ? k : n);
     const uint64_t x = left.empty() ? work.operand(0, at) : left[static_cast<size_t>(k)];
     dot.push(value_as<A>(a.dtype, x), value_as<A>(b.dtype, work.operand(of.right, bt)));
   }
-  return dot.finish();
 }
 
 // What a sum becomes by the product's own scale, bias and tail, as bits of its type.
@@ -99,7 +102,8 @@ uint64_t product_element(Work& work, const Factors& of, const MatrixShape& shape
   return cast_bits(type, of.type.dtype, bits);
 }
 
-// Of a product whose tiles' k are cut into runs: sums of the tile that a run begins.
+// Of a product whose tiles' k are cut into runs: sums of the tile that a run begins. Of an ordered one those of segments,
+// and behind these, where the line has both, the totals.
 template <typename A>
 void begin_tile(Work& work) {
   MatrixShape shape = matrix_shape(work.node);
@@ -108,35 +112,74 @@ void begin_tile(Work& work) {
   const int64_t run = work.task.first;
   const MatrixTile tile = matrix_tile(shape, tiles, runs.tile_begun(run));
   take_depth(shape, runs.begun(run));
-  int64_t index = run * line_of_run(tiles);
+  const bool is_ordered = !adds_late(work.plan, work.node);
+  const int64_t line = line_of_run(work.plan, work.node);
+  const int64_t totals = line > tiles.rows * tiles.columns ? line / 2 : 0;
+  int64_t index = run * line;
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
-    for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
-      const A sum = product_sum<A>(work, factors_of(work.node, 0), shape, tile.batch, m, n, {});
-      work.write(work.node.results[0], index++, pack(sum));
+    for (int64_t n = tile.column; n < tile.column + tile.columns; ++n, ++index) {
+      Accumulator<A> dot;
+      add_products(work, factors_of(work.node, 0), shape, tile.batch, m, n, {}, dot);
+      const auto begun = dot.begun();
+      const auto write = [&](int64_t at, auto sum) {
+        work.write(work.node.results[0], at, pack(static_cast<A>(sum)));
+      };
+      write(index, is_ordered ? static_cast<A>(begun.segment) : dot.finish());
+      if (totals != 0) write(index + totals, begun.total);
     }
 }
 
-// A sum of the tile that the task ends, output `place` of it, with what runs have begun of that.
+// The sum of the tile that the task ends, output `place` of it, which runs may have begun.
 template <typename A>
-A with_begun(Work& work, const Runs& runs, int64_t place, A sum) {
-  const int64_t tile = work.task.first;
-  const int64_t line = line_of_run(work.plan.tilings[work.node.tiles]);
-  for (int64_t run = runs.first_run(tile); run < runs.last_run(tile); run += runs.together()) {
-    const uint64_t begun = work.operand(work.node.begun, run * line + place);
-    sum = semantics::add(sum, value_as<A>(accumulator_type<A>(), begun));
+class BegunSums {
+ public:
+  BegunSums(Work& work, const MatrixShape& shape, const MatrixTiles& tiles)
+      : work_(work),
+        runs_(shape, tiles),
+        is_ordered_(!adds_late(work.plan, work.node)),
+        line_(line_of_run(work.plan, work.node)),
+        totals_(line_ > tiles.rows * tiles.columns ? line_ / 2 : 0),
+        depth_(runs_.ended(work.task.first)) {}
+  Depth depth() const { return depth_; }
+  // What the task's own products go on from.
+  Accumulator<A> before(int64_t place) {
+    if (!is_ordered_ || depth_.first == 0) return {};
+    const int64_t at = runs_.first_run(work_.task.first) * line_ + place;
+    using Sum = decltype(Accumulator<A>::Dot::Begun::total);
+    return {{static_cast<Sum>(read(at)), static_cast<Sum>(totals_ != 0 ? read(at + totals_) : A{})},
+            depth_.first};
   }
-  return sum;
-}
+  // What it is with the sums of others.
+  A with_begun(int64_t place, A sum) {
+    const int64_t tile = work_.task.first;
+    if (is_ordered_) return sum;
+    for (int64_t run = runs_.first_run(tile); run < runs_.last_run(tile); run += runs_.together())
+      sum = semantics::add(sum, read(run * line_ + place));
+    return sum;
+  }
+
+ private:
+  A read(int64_t at) {
+    return value_as<A>(accumulator_type<A>(), work_.operand(work_.node.begun, at));
+  }
+
+  Work& work_;
+  Runs runs_;
+  bool is_ordered_;
+  int64_t line_;
+  int64_t totals_;  // where they are in a line; 0: it has none
+  Depth depth_;
+};
 
 template <typename A>
 void matmul(Work& work) {
   if (work.node.of_runs == OfRuns::begun) return begin_tile<A>(work);
   MatrixShape shape = matrix_shape(work.node);
   const MatrixTiles& tiles = work.plan.tilings[work.node.tiles];
-  std::optional<Runs> runs;
+  std::optional<BegunSums<A>> begun;
   if (work.node.of_runs == OfRuns::ended) {
-    runs.emplace(shape, tiles);
-    take_depth(shape, runs->ended(work.task.first));
+    begun.emplace(work, shape, tiles);
+    take_depth(shape, begun->depth());
   }
   const MatrixTile tile = matrix_tile(shape, tiles, work.task.first);
   std::vector<uint64_t> mains(products_of(work.node));
@@ -149,9 +192,11 @@ void matmul(Work& work) {
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n) {
       for (size_t i = 0; i < mains.size(); ++i) {
         const Factors of = factors_of(work.node, i);
-        A sum = product_sum<A>(work, of, shape, tile.batch, m, n, left);
-        if (runs)
-          sum = with_begun(work, *runs, (m - tile.row) * tile.columns + n - tile.column, sum);
+        const int64_t place = (m - tile.row) * tile.columns + n - tile.column;
+        Accumulator<A> dot = begun ? begun->before(place) : Accumulator<A>();
+        add_products(work, of, shape, tile.batch, m, n, left, dot);
+        A sum = dot.finish();
+        if (begun) sum = begun->with_begun(place, sum);
         mains[i] = product_element<A>(work, of, shape, tile.batch, m, n, sum);
       }
       const int64_t index = (tile.batch * shape.m + m) * shape.n + n;

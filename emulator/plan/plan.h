@@ -275,8 +275,8 @@ struct Node {
 // A matrix product that was given tiles: as one node, before its k was divided, with the share that they are for.
 struct ChosenProduct {
   Node node;
-  int64_t most_split = 1;  // nodes that its k might have been divided between
-  bool measured = false;   // the tiles are as measured.h has them, not as the cost model would
+  bool is_whole = false;  // its k might have been divided between nodes, or cut into runs
+  bool measured = false;  // the tiles are as measured.h has them, not as the cost model would
 };
 
 // Bytes of the arena that a task reads or writes: rows of row_bytes, stride apart.

@@ -7,6 +7,7 @@
 
 #include "emulator/plan/measured.h"
 #include "emulator/plan/product_tasks.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 
@@ -30,8 +31,8 @@ std::string_view name(Product product) {
 
 namespace {
 
-constexpr int64_t kBlock = 64;
-constexpr int64_t kSegment = 64 * kBlock;  // of the dot order: isa/semantics/dot.h
+constexpr int64_t kBlock = kRunStep;
+constexpr int64_t kSegment = kOrderedSegment;
 constexpr int64_t kMostSplit = 32;
 
 // Whether parts of a product's k may end at any block, not only where a segment does.
@@ -41,6 +42,16 @@ bool is_by_blocks(Product product) {
 
 // Columns that are copied at once.
 int64_t thin_step(const MatrixShape& shape, int64_t element) { return shape.tb ? 4 : 16 / element; }
+
+// Whether the copy engine brings the operands of an ordered product to parts of 128 x 128 (device/matrix_f32_large_90a.h).
+bool is_in_large_parts(const Device& device, const ProductWork& work) {
+  constexpr int64_t kStep = 8;
+  constexpr int64_t kMostLine = int64_t{1} << 22;  // device/matrix_cut.h
+  const MatrixShape& shape = work.shape;
+  return work.product == Product::ordered && work.element == isa::DType::f32 && work.copied &&
+         2 * device.matrix_rows == kPartRows && 2 * device.matrix_columns == kPartRows &&
+         shape.whole_k % kStep == 0 && std::max({shape.m, shape.n, shape.whole_k}) < kMostLine;
+}
 
 }  // namespace
 
@@ -98,8 +109,9 @@ ProductWork whole_work(const Plan& plan, const Node& node) {
   const bool by_blocks = is_by_blocks(work.product);
   work.most_split = std::max<int64_t>(1, parts_of(work.shape.k, by_blocks ? kBlock : kSegment));
   const bool is_alone = work.share >= plan.device.processors;
-  work.may_run = plan.device.has_tags && work.product == Product::tensor && work.copied &&
-                 is_alone && !node.put && node.phases.empty();
+  work.may_run = plan.device.has_tags &&
+                 (work.product == Product::tensor || is_in_large_parts(plan.device, work)) &&
+                 work.copied && is_alone && !node.put && node.phases.empty();
   return work;
 }
 
@@ -212,6 +224,13 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
   }
   const int64_t rows = 2 * device.matrix_rows;
   const int64_t columns = 2 * device.matrix_columns;
+  if (work.may_run) {
+    constexpr int64_t kMostTurns = 32;
+    MatrixTiles tiles = tiles_of(shape, rows, columns);
+    tiles.runs = device.processors;
+    if (tiles.count <= kMostTurns * tiles.runs && may_have_ordered_runs(shape, tiles))
+      found.push_back(tiles);
+  }
   const int64_t down = parts_of(shape.m, rows);
   const int64_t across = parts_of(shape.n, columns);
   if (down * across * shape.batches <= most_tasks(device)) return found;
@@ -237,31 +256,50 @@ bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
 // Jobs of 64 k, of which a processor's eight warps have one each at a time and its four schedulers one: in cycles.
 double jobs_of(double jobs, double job) { return std::max(jobs / 4, std::ceil(jobs / 8)) * job; }
 
+constexpr double kOrderedTask = 2500;
+constexpr double kPatches = 64 * 64;  // multiplications of a lane in a job of 32 x 64 outputs
+// Cycles more of each for operands that lie by line.
+double by_line_of(const ProductWork& work) {
+  constexpr double kByLine = 0.08;
+  return ((work.shape.ta ? 0 : 1) + (work.shape.tb ? 1 : 0)) * kByLine;
+}
+
+// So many blocks of so many outputs, in large parts.
+double large_parts(const ProductWork& work, double blocks, double outputs) {
+  return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * (1.42 + by_line_of(work)));
+}
+
 // A processor has 128 multipliers and eight warps. Two by two of the device's tiles keep all of these at work, and so
 // do smaller ones where a copy engine brings the operands, but that each part of them begins and ends. Else lanes wait for
 // shared memory and for copies; warps that a tile's outputs do not need take blocks of 64 k.
 double task_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
-  constexpr double kTask = 2500;
   constexpr double kTurnsTask = 6000;  // until groups of warps have their first blocks
   constexpr double kPart = 2000;
-  constexpr double kPatches = 64 * 64;  // multiplications of a lane in a job of 32 x 64 outputs
-  constexpr double kByLine = 0.08;      // cycles more of each for an operand that lies by line
-  const double by_line = ((work.shape.ta ? 0 : 1) + (work.shape.tb ? 1 : 0)) * kByLine;
   const auto blocks = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
-    return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * (1.42 + by_line)) + kTask;
+    return large_parts(work, blocks, outputs) + kOrderedTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;
     const auto parts =
         static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
     const auto warps = static_cast<double>(rows / 32);
-    const double each = (rows > half ? 1.55 : 1.65) + by_line;
+    const double each = (rows > half ? 1.55 : 1.65) + by_line_of(work);
     return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTurnsTask - kPart;
   }
   const double each = outputs > 2048 ? 2.8 : 3.5;  // in patches of 8 x 8, or of 4 x 4
-  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * each) + kTask;
+  return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * each) + kOrderedTask;
+}
+
+// The longest run, which has a task for each of its tiles, and leaves sums to another and goes on from those of one.
+double run_ordered(const ProductWork& work, const MatrixTiles& tiles) {
+  constexpr double kSums = 5000;
+  const Runs runs(work.shape, tiles);
+  const auto tasks = static_cast<double>(runs.most_ended() + 1);
+  const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
+  return large_parts(work, static_cast<double>(runs.longest()), outputs) + tasks * kOrderedTask +
+         2 * kSums;
 }
 
 // ---- ordered, in panels --------------------------------------------------------------------------
@@ -363,6 +401,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::tensor && work.copied)
     return turns_tensor(device, work, tiles, share_of(device, work, tiles)) +
            join_of(work, tiles, join_tensor(device));
+  if (tiles.runs > 0) return run_ordered(work, tiles);
   const double join = work.product == Product::small ? join_small(device, work, tiles)
                                                      : join_of(work, tiles, kJoin);
   return turns_of(device, work, tiles) * task_of(device, work, tiles) + join;
@@ -381,13 +420,13 @@ MatrixTiles choose(const Device& device, const ProductWork& work, int64_t first)
   return best;
 }
 
-void note_product(Plan& plan, Node& node, int64_t most_split) {
+void note_product(Plan& plan, Node& node, bool is_whole) {
   node.product = static_cast<uint32_t>(plan.products.size());
-  plan.products.push_back({node, most_split, false});
+  plan.products.push_back({node, is_whole, false});
 }
 
 ProductWork work_of(const Plan& plan, const ChosenProduct& product) {
-  return product.most_split > 1 ? whole_work(plan, product.node) : product_work(plan, product.node);
+  return product.is_whole ? whole_work(plan, product.node) : product_work(plan, product.node);
 }
 
 void set_tiles(Plan& plan, Node& node, const MatrixTiles& tiles) {
@@ -408,7 +447,7 @@ bool set_measured(Plan& plan, Node& node, const ProductWork& work, const Measure
 void choose_tiles(Plan& plan, const MeasuredTiles* measured) {
   for (Node& node : plan.nodes) {
     if (node.tiling != Tiling::matrix || node.tiles != kNone) continue;
-    if (node.product == kNone) note_product(plan, node, 1);
+    if (node.product == kNone) note_product(plan, node, false);
     const ProductWork work = product_work(plan, node);
     if (!set_measured(plan, node, work, measured)) set_tiles(plan, node, choose(plan.device, work));
   }

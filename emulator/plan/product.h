@@ -54,6 +54,9 @@ int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t elemen
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
 
+// Of the dot order (isa/semantics/dot.h): k of a segment.
+inline constexpr int64_t kOrderedSegment = 4096;
+
 // What there is to know of a product before its tiles are chosen.
 struct ProductWork {
   Product product = Product::ordered;
@@ -110,7 +113,7 @@ bool gains_by_small(const Device& device, isa::DType element, const MatrixShape&
 // The steps of a choice: a product becomes one of Plan::products, which knows what it was chosen from, and gets its
 // tiles: those that were measured, where there are some (false: there are none), or others.
 class MeasuredTiles;
-void note_product(Plan& plan, Node& node, int64_t most_split);
+void note_product(Plan& plan, Node& node, bool is_whole);
 ProductWork work_of(const Plan& plan, const ChosenProduct& product);
 bool set_measured(Plan& plan, Node& node, const ProductWork& work, const MeasuredTiles* measured);
 void set_tiles(Plan& plan, Node& node, const MatrixTiles& tiles);

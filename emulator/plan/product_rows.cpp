@@ -8,13 +8,15 @@ namespace trek::plan {
 namespace {
 
 // What a node more is worth: of the whole, and in cycles of a processor, which meets code for it that it has not met. Of
-// products by tensor cores the estimates are the nearer ones.
+// products by tensor cores the estimates are the nearer ones, and of ordered ones whose rest is in runs, as tiles are then all
+// alike.
 struct Worth {
   double gain;
   double cycles;
 };
-Worth worth_of(Product product) {
-  return product == Product::tensor ? Worth{0.02, 4500} : Worth{0.05, 8000};
+Worth worth_of(Product product, const MatrixTiles& rest) {
+  if (product == Product::tensor) return {0.02, 4500};
+  return rest.runs > 0 ? Worth{0.005, 4500} : Worth{0.05, 8000};
 }
 // How many of the processors the first node's tiles keep at work, at least.
 constexpr double kFull = 0.9;
@@ -27,11 +29,11 @@ class Divider {
       : device_(device),
         work_(work),
         most_split_(work.most_split),
-        whole_(estimate(device, work, chosen)) {
+        may_run_(work.may_run && work.product == Product::ordered),
+        whole_(estimate(device, work, chosen)),
+        least_(whole_) {
     work_.most_split = 1;
     work_.may_run = false;
-    const Worth worth = worth_of(work.product);
-    least_ = whole_ * (1 - worth.gain) - worth.cycles;
   }
   std::optional<RowParts> run();
 
@@ -43,8 +45,9 @@ class Divider {
   const Device& device_;
   ProductWork work_;
   int64_t most_split_;  // of the k of the rest
+  bool may_run_;        // that, too
   double whole_;        // cycles
-  double least_;        // so far
+  double least_;        // so far, with what a node more is worth
   std::optional<RowParts> best_;
 };
 
@@ -57,6 +60,7 @@ ProductWork Divider::part(int64_t rows) const {
 ProductWork Divider::rest(int64_t first) const {
   ProductWork work = part(work_.shape.m - first);
   work.most_split = most_split_;
+  work.may_run = may_run_;
   return work;
 }
 
@@ -77,7 +81,9 @@ void Divider::first_tiles(const MatrixTiles& tiles) {
     if (first + whole_ * share_of_rest / 2 >= least_) continue;
     parts.of_rest = choose(device_, rest(rows), rows);
     if (parts.of_rest.count == 0) continue;
-    const double both = first + estimate(device_, rest(rows), parts.of_rest);
+    const Worth worth = worth_of(work_.product, parts.of_rest);
+    const double both =
+        (first + estimate(device_, rest(rows), parts.of_rest) + worth.cycles) / (1 - worth.gain);
     if (both >= least_) continue;
     least_ = both;
     best_ = parts;
@@ -85,7 +91,6 @@ void Divider::first_tiles(const MatrixTiles& tiles) {
 }
 
 std::optional<RowParts> Divider::run() {
-  if (least_ <= 0) return std::nullopt;
   for (const MatrixTiles& tiles : candidates(device_, work_))
     if (estimate(device_, work_, tiles) < kMostOfBest * whole_) first_tiles(tiles);
   if (!best_) return std::nullopt;

@@ -7,8 +7,7 @@ namespace trek::plan {
 
 namespace {
 
-constexpr int64_t kStep = 64;           // k that products by tensor cores may be divided at
-constexpr int64_t kOrderedStep = 4096;  // and others
+constexpr int64_t kStep = 64;  // k that products by tensor cores may be divided at
 constexpr int64_t kOrderedDepth =
     8;  // of which k is a multiple where a copy engine brings operands of these
 constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
@@ -61,7 +60,7 @@ class Ways {
   double least(Product product, bool copied) {
     work_.product = product;
     work_.copied = copied;
-    const int64_t step = product == Product::ordered ? kOrderedStep : kStep;
+    const int64_t step = product == Product::ordered ? kOrderedSegment : kStep;
     work_.most_split = (work_.shape.k + step - 1) / step;
     return estimate(device_, work_, choose(device_, work_));
   }

@@ -10,40 +10,37 @@ bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
   const bool is_whole = !are_paired || (tiles.runs % 2 == 0 &&
                                         (tiles.transposed ? tiles.across : tiles.down) % 2 == 0);
   return shape.batches == 1 && tiles.runs > 0 && tiles.pairing != Pairing::depth && is_whole &&
-         steps >= 2 * kLeastOfRun && tiles.down * tiles.across * steps >= tiles.runs * kLeastRun;
+         steps >= 2 * kLeastOfRun && tiles.count * steps >= tiles.runs * kLeastRun;
 }
 
-uint32_t begun_buffer(const Plan& plan, const Node& node) {
-  return plan.views[node.operands[node.begun].index].buffer;
-}
-
-bool is_read_late(const Plan& plan, const Task& task, const Box& box) {
-  const Node& node = plan.nodes[task.node];
-  return node.of_runs == OfRuns::ended && !box.write && box.buffer == begun_buffer(plan, node);
+bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
+  return tiles.pairing == Pairing::none && tiles.count > tiles.runs && may_have_runs(shape, tiles);
 }
 
 Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
     : together_(tiles.pairing == Pairing::columns ? 2 : 1),
       side_by_side_(tiles.transposed),
-      down_(side_by_side_ ? tiles.down : tiles.down / together_),
+      first_(tiles.first),
+      down_(tiles.count / tiles.across / (side_by_side_ ? 1 : together_)),
       across_(side_by_side_ ? tiles.across / together_ : tiles.across),
       by_columns_(shape.m > shape.n),
       k_(shape.k),
       steps_(run_steps(shape)) {
   const int64_t all = down_ * across_ * steps_;
   const int64_t runs = tiles.runs / together_;
+  const int64_t least = tiles.part_columns == 0 ? 1 : kLeastOfRun;
   for (int64_t run = 0; run <= runs; ++run) {
     const int64_t cut = all * run / runs;
     const int64_t of_tile = cut % steps_;
     const int64_t left = steps_ - of_tile;
-    cuts_.push_back(of_tile < kLeastOfRun ? cut - of_tile : left < kLeastOfRun ? cut + left : cut);
+    cuts_.push_back(of_tile < least ? cut - of_tile : left < least ? cut + left : cut);
   }
 }
 
 Runs::Spot Runs::spot_of(int64_t tile) const {
   const int64_t of_row = side_by_side_ ? across_ * together_ : across_;
-  int64_t row = tile / of_row;
-  int64_t column = tile % of_row;
+  int64_t row = (tile - first_) / of_row;
+  int64_t column = (tile - first_) % of_row;
   int64_t& of_pair = side_by_side_ ? column : row;
   const int64_t member = of_pair % together_;
   of_pair /= together_;
@@ -52,8 +49,8 @@ Runs::Spot Runs::spot_of(int64_t tile) const {
 int64_t Runs::tile_at(Spot spot) const {
   const int64_t row = by_columns_ ? spot.place % down_ : spot.place / across_;
   const int64_t column = by_columns_ ? spot.place / down_ : spot.place % across_;
-  if (side_by_side_) return (row * across_ + column) * together_ + spot.member;
-  return (row * together_ + spot.member) * across_ + column;
+  if (side_by_side_) return first_ + (row * across_ + column) * together_ + spot.member;
+  return first_ + (row * together_ + spot.member) * across_ + column;
 }
 Depth Runs::depth_of(int64_t first_step, int64_t end_step) const {
   const int64_t first = first_step * kRunStep;
@@ -94,7 +91,7 @@ int64_t Runs::longest() const {
 }
 int64_t Runs::most_begun() const {
   int64_t most = 0;
-  for (int64_t tile = 0; tile < down_ * across_ * together_; ++tile)
+  for (int64_t tile = first_; tile < first_ + down_ * across_ * together_; ++tile)
     most = std::max(most, (last_run(tile) - first_run(tile)) / together_);
   return most;
 }

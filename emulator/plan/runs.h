@@ -12,6 +12,10 @@
 // of the runs before, in order, and goes on as any product does. A run's processor has the first kind of task first, so
 // none that another waits for stands behind one that waits.
 //
+// An ordered product has one order of sums (isa/semantics/dot.h), so what ends a tile begins with the sums that the run
+// before has left. There is one such run at most, as runs are no shorter than a tile; and the processor has its whole tiles
+// first, by when that run has long put its sums.
+//
 // Where two processors bring columns together (Pairing::columns), what is laid end to end are pairs of tiles, and what is
 // cut are runs of two processors: runs 2i and 2i + 1 have the same k of the tiles of a pair.
 //
@@ -27,13 +31,14 @@ namespace trek::plan {
 
 // Places of k of a step: runs begin and end at multiples, or with k.
 inline constexpr int64_t kRunStep = 64;
-// Steps: of a tile, of which a run that would have fewer ends where the tile does; and of a run.
+// Steps: of a tile, of which a run that would have fewer ends where the tile does, but for ordered products, whose steps are
+// long; and of a run.
 inline constexpr int64_t kLeastOfRun = 4;
 inline constexpr int64_t kLeastRun = 12;
 
 class Runs {
  public:
-  // Of a product that may have so many.
+  // Of a product that may have so many, or of its tiles from MatrixTiles::first on, a whole number of rows of them.
   Runs(const MatrixShape& shape, const MatrixTiles& tiles);
 
   // The tile that a run comes to last and does not end, and the k that it has of it; kNone.
@@ -69,7 +74,8 @@ class Runs {
 
   int64_t together_;
   bool side_by_side_;  // the tiles of a pair
-  int64_t down_;       // tiles, or pairs of tiles
+  int64_t first_;
+  int64_t down_;  // tiles, or pairs of tiles
   int64_t across_;
   bool by_columns_;
   int64_t k_;
@@ -78,16 +84,10 @@ class Runs {
       cuts_;  // where runs begin, and the end: in steps from the first tile's start
 };
 
-// Elements of a run's line: the outputs of a tile.
-inline int64_t line_of_run(const MatrixTiles& tiles) { return tiles.rows * tiles.columns; }
-// Of a node that ends tiles: the buffer of the lines.
-uint32_t begun_buffer(const Plan& plan, const Node& node);
-// Whether a task reads what a box has behind its late waits alone: what was begun of its tile.
-bool is_read_late(const Plan& plan, const Task& task, const Box& box);
-
 // How many steps a tile has, and whether its product, of a single matrix, can be cut into MatrixTiles::runs: if each then
-// has kLeastRun steps, and no tile of a pair is alone.
+// has kLeastRun steps, and no tile of a pair is alone. And an ordered one: if none is shorter than a tile.
 inline int64_t run_steps(const MatrixShape& shape) { return (shape.k + kRunStep - 1) / kRunStep; }
 bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles);
+bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles);
 
 }  // namespace trek::plan

@@ -8,7 +8,7 @@
 
 #include "emulator/plan/product.h"
 #include "emulator/plan/renumber.h"
-#include "emulator/plan/runs.h"
+#include "emulator/plan/run_nodes.h"
 
 namespace trek::plan {
 namespace {
@@ -76,8 +76,8 @@ class Products {
   void part(const Node& product, Depth depth, const Sum& to);
   static Input add(Program& program, const std::vector<Sum>& sums);
   void split(const Node& product, size_t most);
-  void divide(const Node& product, const RowParts& parts, size_t most);
-  void cut_into_runs(const Node& product);
+  void divide(const Node& product, const RowParts& parts, const ProductWork& work, size_t most);
+  void cut_into_runs(const Node& product, const ProductWork& work);
   void one(Node& node);
 
   Plan& plan_;
@@ -234,7 +234,8 @@ void Products::split(const Node& product, size_t most) {
 }
 
 // The first rows, and then the rest: what stands for the instruction is the first.
-void Products::divide(const Node& product, const RowParts& parts, size_t most) {
+void Products::divide(const Node& product, const RowParts& parts, const ProductWork& work,
+                      size_t most) {
   const int64_t whole = matrix_shape(product).m;
   Node first = product;
   first.rows = {0, parts.first};
@@ -245,14 +246,15 @@ void Products::divide(const Node& product, const RowParts& parts, size_t most) {
   rest.weight = 0;
   rest.tiles = static_cast<uint32_t>(plan_.tilings.size());
   plan_.tilings.push_back(parts.of_rest);
+  if (parts.of_rest.runs > 0) return cut_into_runs(rest, work);
   if (parts.of_rest.split > 1) return split(rest, most);
   nodes_.push_back(std::move(rest));
 }
 
 // The sums of tiles that runs begin, a line for each run, and then the tiles: what stands for the instruction is these.
-void Products::cut_into_runs(const Node& product) {
+void Products::cut_into_runs(const Node& product, const ProductWork& work) {
   const MatrixTiles& tiles = plan_.tilings[product.tiles];
-  const Type lines = Type::tensor(DType::f32, {tiles.runs, line_of_run(tiles)});
+  const Type lines = Type::tensor(DType::f32, {tiles.runs, line_of_run(work, tiles)});
   const Sum begun = temporary(product, "begun", lines);
   nodes_.push_back(sums_of(product, begun.view.index));
   nodes_.back().of_runs = OfRuns::begun;
@@ -269,15 +271,16 @@ void Products::one(Node& node) {
   const size_t most = node.tiling == Tiling::matrix ? most_added(node) : 0;
   if (most >= 2) {
     const ProductWork work = whole_work(plan_, node);
-    note_product(plan_, node, work.most_split);
+    note_product(plan_, node, true);
     if (!set_measured(plan_, node, work, measured_)) {
       const MatrixTiles tiles = choose(plan_.device, work);
-      if (!node.put && node.phases.empty() && tiles.runs == 0)
+      const bool in_runs = tiles.runs > 0 && work.product == Product::tensor;
+      if (!node.put && node.phases.empty() && !in_runs)
         if (const auto parts = divide_rows(plan_.device, work, tiles))
-          return divide(node, *parts, most);
+          return divide(node, *parts, work, most);
       if (tiles.split > 1 || tiles.runs > 0) set_tiles(plan_, node, tiles);
     }
-    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node);
+    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node, work);
     if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
   }
   nodes_.push_back(std::move(node));

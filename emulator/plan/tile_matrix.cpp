@@ -1,6 +1,7 @@
 // Tiles of matrix products.
 #include <optional>
 
+#include "emulator/plan/run_nodes.h"
 #include "emulator/plan/runs.h"
 #include "emulator/plan/tiler.h"
 #include "emulator/plan/window.h"
@@ -53,53 +54,64 @@ void Tiler::begun_tiles(Node& node) {
     const MatrixTile of = matrix_tile(shape, tiles, tile);
     factor(node, 0, shape, of, runs.begun(run));
     factor(node, 1, shape, of, runs.begun(run));
-    const int64_t line = line_of_run(tiles);
+    const int64_t line = line_of_run(plan_, node);
     add({Operand::Kind::view, node.results[0]}, range(run * line, line), true, false);
   }
 }
 
+// Tile `i`, of which the task has all k, or what the last run has of it.
+void Tiler::tile_of_matrix(Node& node, const MatrixShape& shape, const Runs* runs, int64_t i) {
+  const MatrixTiles& tiles = plan_.tilings[node.tiles];
+  const MatrixTile tile = matrix_tile(shape, tiles, i);
+  const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
+                             tile.columns, tile.rows, shape.n);
+  start(node, i, 1);
+  const Depth depth = runs != nullptr ? runs->ended(i) : Depth{shape.first_k, shape.k};
+  const MatrixTile read = tile_read(shape, tiles, i);
+  if (node.phases.empty())
+    factor(node, 0, shape, read, depth);
+  else
+    read_rows(node, node.prologue,
+              matrix_of(node.operand_types[0], shape, tile.batch) * shape.m + tile.row, tile.rows);
+  for (size_t p = 0; p < products_of(node); ++p) {
+    const Factors factors = factors_of(node, p);
+    factor(node, factors.right, shape, read, depth);
+    if (factors.bias != kNone)
+      add(node.operands[factors.bias],
+          broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,
+          false);
+  }
+  if (runs != nullptr) {
+    const int64_t line = line_of_run(plan_, node);
+    for (int64_t run = runs->first_run(i); run < runs->last_run(i); run += runs->together())
+      add(node.operands[node.begun], range(run * line, line), false, false);
+  }
+  read_scalars(node);
+  read_program(node, node.chain, plan_.views[node.results[0]].type.shape, part);
+  for (uint32_t result : node.results) {
+    Box to = part;
+    if (node.put)
+      to = box_of(plan_.views[result].type.shape,
+                  put_window(*node.put, window_of(node.put->shape, part)));
+    add({Operand::Kind::view, result}, to, true, node.put.has_value());
+  }
+}
+
+// Of an ordered product in runs those tiles come last that have been begun, since their tasks wait for that before all.
 void Tiler::matrix(Node& node) {
   if (node.of_runs == OfRuns::begun) return begun_tiles(node);
   const MatrixShape shape = matrix_shape(node);
   const MatrixTiles& tiles = plan_.tilings[node.tiles];
   std::optional<Runs> runs;
   if (node.of_runs == OfRuns::ended) runs.emplace(shape, tiles);
-  for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i) {
-    const MatrixTile tile = matrix_tile(shape, tiles, i);
-    const Box part = rectangle(tile.batch * shape.m * shape.n + tile.row * shape.n + tile.column,
-                               tile.columns, tile.rows, shape.n);
-    start(node, i, 1);
-    const Depth depth = runs ? runs->ended(i) : Depth{shape.first_k, shape.k};
-    const MatrixTile read = tile_read(shape, tiles, i);
-    if (node.phases.empty())
-      factor(node, 0, shape, read, depth);
-    else
-      read_rows(node, node.prologue,
-                matrix_of(node.operand_types[0], shape, tile.batch) * shape.m + tile.row,
-                tile.rows);
-    for (size_t p = 0; p < products_of(node); ++p) {
-      const Factors factors = factors_of(node, p);
-      factor(node, factors.right, shape, read, depth);
-      if (factors.bias != kNone)
-        add(node.operands[factors.bias],
-            broadcast_part(node.operand_types[factors.bias], node.main_type.shape, part), false,
-            false);
-    }
-    if (runs) {
-      const int64_t line = line_of_run(tiles);
-      for (int64_t run = runs->first_run(i); run < runs->last_run(i); run += runs->together())
-        add(node.operands[node.begun], range(run * line, line), false, false);
-    }
-    read_scalars(node);
-    read_program(node, node.chain, plan_.views[node.results[0]].type.shape, part);
-    for (uint32_t result : node.results) {
-      Box to = part;
-      if (node.put)
-        to = box_of(plan_.views[result].type.shape,
-                    put_window(*node.put, window_of(node.put->shape, part)));
-      add({Operand::Kind::view, result}, to, true, node.put.has_value());
-    }
-  }
+  const bool begun_last = runs && !adds_late(plan_, node);
+  const auto add_tiles = [&](bool begun) {
+    for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i)
+      if ((begun_last && runs->ended(i).first != 0) == begun)
+        tile_of_matrix(node, shape, runs ? &*runs : nullptr, i);
+  };
+  add_tiles(false);
+  if (begun_last) add_tiles(true);
 }
 
 }  // namespace trek::plan

@@ -6,6 +6,8 @@
 
 namespace trek::plan {
 
+class Runs;
+
 class Tiler {
  public:
   explicit Tiler(Plan& plan) : plan_(plan), pieces_(plan.buffers.size(), 0) {}
@@ -38,6 +40,7 @@ class Tiler {
   void factor(const Node& node, size_t which, const MatrixShape& shape, const MatrixTile& tile,
               Depth depth);
   void begun_tiles(Node& node);
+  void tile_of_matrix(Node& node, const MatrixShape& shape, const Runs* runs, int64_t i);
   int64_t chunk(int64_t elements) const;
   int64_t share_of_lines(int64_t lines, int64_t n, int64_t size, int64_t at_once) const;
   int64_t piece(const Node& node, int64_t elements) const;

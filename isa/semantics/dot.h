@@ -20,6 +20,22 @@ inline constexpr int kDotSegment = 64 * kDotBlock;
 template <Float C>
 class Dot {
  public:
+  // The sums of a number of whole blocks: of the segment at hand, and of those before.
+  struct Begun {
+    C segment;
+    C total;
+  };
+
+  TREK_TARGET Dot() = default;
+  // Goes on behind so many products.
+  TREK_TARGET Dot(Begun from, std::int64_t count)
+      : segment_(from.segment),
+        total_(from.total),
+        count_(count),
+        segment_begun_(count % kDotSegment != 0),
+        total_begun_(count >= kDotSegment) {}
+  TREK_TARGET Begun begun() const { return {segment_, total_}; }
+
   TREK_TARGET void push(C a, C b) {
     block_ = fma(a, b, block_);
     if (++count_ % kDotBlock == 0) end_block();

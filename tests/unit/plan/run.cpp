@@ -52,11 +52,12 @@ Plan linked_with_tiles(const isa::Module& module, const Device& device, LinkOpti
                        const std::function<bool(const MatrixTiles&)>& is_wanted) {
   const isa::Result<Plan> chosen = link(module, device, options);
   REQUIRE(chosen);
-  const std::vector<MatrixTiles> all = candidates(device, work_of(*chosen, chosen->products.at(0)));
+  const ChosenProduct& product = chosen->products.at(0);
+  const std::vector<MatrixTiles> all = candidates(device, work_of(*chosen, product));
   const auto found = std::ranges::find_if(all, is_wanted);
   REQUIRE(found != all.end());
   MeasuredTiles measured;
-  measured.set_instruction(0, *found);
+  measured.set_instruction(product.node.instruction, *found);
   options.tiles = &measured;
   isa::Result<Plan> plan = link(module, device, options);
   REQUIRE(plan);

@@ -22,7 +22,7 @@ isa::Module assembled(const std::string& text);
 Plan linked(const isa::Module& module, const Device& device, bool fuse = true);
 // Under fast numerics, for the device as one with a copy engine.
 Plan linked_fast(const isa::Module& module, Device device);
-// Where the first instruction of `main` is a product: with the first of its candidates that is so.
+// With the first of the candidates of a module's first product that is so.
 Plan linked_with_tiles(const isa::Module& module, const Device& device, LinkOptions options,
                        const std::function<bool(const MatrixTiles&)>& is_wanted);
 // The errors of check_plan as one text, "" for none.

@@ -9,7 +9,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/plan/measured.h"
 #include "emulator/plan/product.h"
 #include "tests/unit/plan/run.h"
 
@@ -38,6 +37,26 @@ constexpr const char* kProgram = R"(
 }
 )";
 
+// The same of f32 under strict numerics, of so many rows and k: its sums have one order.
+std::string ordered_program(int64_t rows, int64_t depth) {
+  return fmt::format(R"(
+.state @a f32[{1},{0}] = normal(0, 1, key=1)
+.state @b f32[{1},12] = normal(0, 1, key=2)
+.state @c f32[{0},12]
+.state @n f32[12] = 3
+.func main() {{
+  loop $i = 0 until 2 {{
+    %p = matmul @a, @b, ta
+    @c = add %p, @n
+    %s = sum @c, axis=1
+    %t = tanh %s
+    @a = add @a, %t
+  }}
+}}
+)",
+                     rows, depth);
+}
+
 Device device_of(int processors) {
   Device device = small_device(processors);
   device.copies_tensors = device.has_tags = true;
@@ -52,21 +71,10 @@ Plan plan_in_runs(const isa::Module& module, int processors, bool transposed,
   device.has_pairs = pairing != Pairing::none;
   LinkOptions options;
   options.fast = true;
-  const isa::Result<Plan> chosen = link(module, device, options);
-  REQUIRE(chosen);
-  const ChosenProduct& product = chosen->products.at(0);
-  const std::vector<MatrixTiles> all = candidates(device, work_of(*chosen, product));
-  const auto found = std::ranges::find_if(all, [&](const MatrixTiles& tiles) {
+  return linked_with_tiles(module, device, options, [&](const MatrixTiles& tiles) {
     return tiles.runs == processors && tiles.part_columns == 128 &&
            tiles.transposed == transposed && tiles.pairing == pairing;
   });
-  REQUIRE(found != all.end());
-  MeasuredTiles measured;
-  measured.set_instruction(product.node.instruction, *found);
-  options.tiles = &measured;
-  isa::Result<Plan> plan = link(module, device, options);
-  REQUIRE(plan);
-  return plan.take();
 }
 
 }  // namespace
@@ -84,7 +92,7 @@ TEST_CASE("runs have all k of all tiles once, in parts of about one length, in o
     shape.k = shape.whole_k = number(1, 20000);
     MatrixTiles tiles;
     tiles.rows = 128;
-    tiles.columns = 16 * number(3, 20);
+    tiles.columns = tiles.part_columns = 16 * number(3, 20);
     count_tiles(tiles, shape);
     tiles.runs = number(1, 140);
     if (number(0, 1) == 0) tiles.pairing = Pairing::columns;
@@ -169,6 +177,75 @@ TEST_CASE("a product in runs leaves what the reference leaves, whoever comes fir
       CHECK((got.tensors == want.tensors));
       CHECK(got.instructions == want.instructions);
     }
+}
+
+TEST_CASE("an ordered product in runs leaves the bits of the reference") {
+  for (const auto& [processors, rows, depth] :
+       {std::tuple{3, 600, 1096}, {3, 400, 4168}, {2, 300, 8200}}) {
+    INFO(processors << " processors, " << rows << " rows, " << depth << " k");
+    Device device = device_of(processors);
+    device.matrix_rows = device.matrix_columns = 64;
+    device.interprets = true;  // else it would be a narrow one
+    const isa::Module module = assembled(ordered_program(rows, depth));
+    const Plan plan = linked_with_tiles(
+        module, device, {}, [&](const MatrixTiles& tiles) { return tiles.runs == processors; });
+    CHECK(errors_of(plan) == "");
+    CHECK((run(module, plan, 1) == reference(module)));
+    // A run's tasks end with the tile that another has begun, which no task waits for late.
+    const auto ended = std::ranges::find(plan.nodes, OfRuns::ended, &Node::of_runs);
+    REQUIRE(ended != plan.nodes.end());
+    CHECK(std::ranges::none_of(plan.waits, &Wait::late));
+    const Runs runs(matrix_shape(*ended), plan.tilings[ended->tiles]);
+    std::set<uint32_t> over;  // processors
+    for (uint32_t t = ended->first_task; t < ended->first_task + ended->tasks; ++t) {
+      const Task& task = plan.tasks[t];
+      CHECK(!over.contains(task.processor));
+      if (runs.ended(task.first).first != 0) over.insert(task.processor);
+    }
+    CHECK(!over.empty());
+  }
+}
+
+TEST_CASE("ordered products are in runs that are no shorter than a tile") {
+  MatrixShape shape;
+  MatrixTiles tiles;
+  tiles.rows = tiles.columns = 128;
+  tiles.runs = 132;
+  shape.k = shape.whole_k = 16384;
+  for (const auto& [m, n] : {std::pair{768, 768}, {768, 2304}, {768, 3072}, {3072, 768}}) {
+    shape.m = m;
+    shape.n = n;
+    count_tiles(tiles, shape);
+    CHECK(may_have_ordered_runs(shape, tiles) == (m + n > 768 + 2304));
+    if (may_have_ordered_runs(shape, tiles)) CHECK(Runs(shape, tiles).most_begun() == 1);
+  }
+}
+
+TEST_CASE("rows of tiles that are left over have runs of their own") {
+  MatrixShape shape;
+  shape.m = 2000;
+  shape.n = 700;
+  shape.k = shape.whole_k = 1024;
+  MatrixTiles whole;
+  whole.rows = whole.columns = 128;
+  whole.runs = 11;
+  MatrixTiles rest = whole;
+  take_rows(rest, shape, {1024, 976});
+  MatrixShape alone = shape;
+  alone.m = 976;
+  count_tiles(whole, alone);
+  REQUIRE(may_have_ordered_runs(shape, rest));
+  const Runs runs(shape, rest);
+  const Runs same(alone, whole);
+  const int64_t first = rest.first;
+  CHECK(first == 8 * rest.across);
+  for (int64_t tile = 0; tile < whole.count; ++tile) {
+    CHECK(runs.last_run(first + tile) == same.last_run(tile));
+    CHECK(runs.first_run(first + tile) == same.first_run(tile));
+    CHECK(runs.ended(first + tile).first == same.ended(tile).first);
+  }
+  for (int64_t run = 0; run < whole.runs; ++run)
+    if (same.tile_begun(run) != kNone) CHECK(runs.tile_begun(run) == first + same.tile_begun(run));
 }
 
 TEST_CASE("what is begun of a tile is waited for late, and of nothing else is that believed") {
