@@ -15,7 +15,9 @@ constexpr uint32_t kLevelsBehind = 4;
 // What an H200's processor does in a cycle: multiplications of f32, those of tensor cores in small tiles,
 // bytes through a unit, steps of pointwise programs. Guesses; only their proportions matter.
 constexpr double kMultiplications = 64;
-constexpr double kByTensorCores = 700;  // of 16 bits; of f32 half as many
+constexpr double kByTensorCores = 700;  // of 16 bits; of f32 half as many,
+constexpr double kTurned =
+    0.1;  // and so much of one more for each operand that is turned around on its way
 constexpr double kBytes = 12;
 constexpr double kSteps = 48;
 constexpr double kTask = 1000;  // cycles that a task takes besides
@@ -63,7 +65,9 @@ double work_of_all(const Plan& plan, const Node& node) {
   if (product != Product::tensor && product != Product::small)
     return cycles + each / kMultiplications;
   const auto bytes_of_element = static_cast<double>(isa::byte_size(node.operand_types[0].dtype));
-  return cycles + each * bytes_of_element / (2 * kByTensorCores);
+  const bool is_f32 = product == Product::tensor && node.operand_types[0].dtype == isa::DType::f32;
+  const double turned = is_f32 ? kTurned * ((shape.ta ? 1 : 0) + (shape.tb ? 0 : 1)) : 0;
+  return cycles + each * (1 + turned) * bytes_of_element / (2 * kByTensorCores);
 }
 
 double work_of(const Plan& plan, const Node& node) {
