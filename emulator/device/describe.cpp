@@ -240,6 +240,8 @@ void Describer::describe_optimizer() {
   node_.compute = static_cast<uint8_t>(compute);
   node_.whole = type(0).elements();
   if (of_.opcode == Opcode::ClipNorm) return record_.real_attribute("max", compute);
+  for (size_t i = of_.own_operands; i < of_.operands.size(); ++i)
+    record_.operand(of_.operands[i], type(i), {0, 0, Map::same});
   record_.real_attribute("lr", compute);
   record_.real_attribute("weight_decay", compute);
   switch (of_.opcode) {

@@ -292,6 +292,9 @@ enum class Product : uint8_t {
   shallow,  // by the dot order, of f32 of at most kShallowDepth k
 };
 
+// Parts that an optimizer adds to a gradient.
+inline constexpr uint32_t kMostParts = 5;
+
 // How two blocks work together on tiles (plan::Pairing).
 enum class Pairing : uint8_t { none, depth, columns };
 

@@ -114,6 +114,12 @@ TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weig
   task.sync();
 }
 
+// Whether a node has a part of the gradient that is added to it, the `number`-th behind its own operands: of f32, as all of
+// these are then, and in code that is made for it.
+TREK_UNIT bool has_part(const Node& node, uint32_t number) {
+  return kSpecialised && node.operands + number < node.all_operands;
+}
+
 // Four elements of f32 in line, read and written together.
 struct __attribute__((may_alias, aligned(16))) Fours {
   float x[4];
@@ -140,6 +146,9 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
   const Operand& g_of = node.operand(1 + (kHasV ? 1 : 0) + (kHasM ? 1 : 0));
   if constexpr (sizeof(C) == 4 && !kForCpu) {
     if ((first & 3) == 0 && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) && in_fours(g_of)) {
+      const auto fours_of = [&](uint32_t operand) TREK_TILE_LAMBDA {
+        return reinterpret_cast<const Fours*>(task.memory(node.operand(operand)));
+      };
       auto* ws = reinterpret_cast<Fours*>(task.memory(w_of));
       auto* ms = reinterpret_cast<Fours*>(task.memory(m_of));
       auto* vs = reinterpret_cast<Fours*>(task.memory(v_of));
@@ -149,6 +158,7 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       TREK_ROLLED
       for (int64_t i = first / 4 + task.thread(); i < end; i += kTurns * threads) {
         // All that a thread wants is on its way before it begins.
+        Fours part[kTurns][kMostParts]{};
         Fours w[kTurns]{};
         Fours m[kTurns]{};
         Fours v[kTurns]{};
@@ -157,6 +167,9 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
         for (int t = 0; t < kTurns; ++t) {
           const int64_t at = i + t * threads;
           if (at >= end) continue;
+          TREK_UNROLLED
+          for (uint32_t p = 0; p < kMostParts; ++p)
+            if (has_part(node, p)) part[t][p] = fours_of(node.operands + p)[at];
           w[t] = ws[at];
           g[t] = gs[at];
           if constexpr (kHasV) v[t] = vs[at];
@@ -176,6 +189,12 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
           const int64_t at = i + t * threads;
           if (at >= end) continue;
           TREK_UNROLLED
+          for (uint32_t p = 0; p < kMostParts; ++p)
+            if (has_part(node, p)) {
+              TREK_UNROLLED
+              for (int e = 0; e < 4; ++e) g[t].x[e] += part[t][p].x[e];
+            }
+          TREK_UNROLLED
           for (int e = 0; e < 4; ++e)
             w[t].x[e] = next_weight<kOpcode, C>(with, w[t].x[e], m[t].x[e], v[t].x[e], g[t].x[e]);
           ws[at] = w[t];
@@ -190,7 +209,10 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
   TREK_ROLLED
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
     C w = value_of<C>(task, w_of, i);
-    const C g = value_of<C>(task, g_of, i);
+    C g = value_of<C>(task, g_of, i);
+    TREK_UNROLLED
+    for (uint32_t p = 0; p < kMostParts; ++p)
+      if (has_part(node, p)) g += value_of<C>(task, node.operand(node.operands + p), i);
     C v = kHasV ? value_of<C>(task, v_of, i) : C(0);
     C m = kHasM ? value_of<C>(task, m_of, i) : C(0);
     w = next_weight<kOpcode, C>(with, w, m, v, g);

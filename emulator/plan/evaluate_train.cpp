@@ -233,7 +233,8 @@ Faulted optimize(Work& work) {
                  cast_bits(isa::compute_type(type), work.type(operand).dtype, pack(x)));
     };
     C w = value(0);
-    const C gradient = value(g);
+    C gradient = value(g);
+    for (size_t part = g + 1; part < work.node.operands.size(); ++part) gradient += value(part);
     C first = g > 1 ? value(1) : C(0);
     C second = g > 2 ? value(2) : C(0);
     switch (opcode) {

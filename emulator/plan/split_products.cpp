@@ -1,6 +1,7 @@
 #include "emulator/plan/split_products.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -22,6 +23,8 @@ using Input = MicroStep::Input;
 // What the programs of quick nodes have room for (emulator/device/quick.h).
 constexpr size_t kMostSteps = 12;
 constexpr size_t kMostTensors = 6;
+// Parts that an optimizer may add to a gradient (emulator/device/node.h).
+constexpr int64_t kMostAdded = 5;
 
 // A pointwise node that grows step by step: f32 until it ends.
 class Program {
@@ -71,6 +74,8 @@ class Products {
   Type type_of(Operand scalar) const;
   void finish(Program& program, const Node& product, Input sum) const;
   size_t most_added(const Node& product) const;
+  void find_optimizers();
+  uint32_t optimizer_of(const Node& product) const;
   Sum temporary(const Node& product, std::string_view part, const Type& type);
   void note_read(const Sum& sum);
   void part(const Node& product, Depth depth, const Sum& to);
@@ -83,6 +88,9 @@ class Products {
   Plan& plan_;
   const MeasuredTiles* measured_;
   std::vector<Node> nodes_;
+  // Of a buffer the optimizer whose gradient it is, where nothing else reads it; kNone. And what is added to gradients.
+  std::vector<uint32_t> optimizers_;
+  std::map<uint32_t, std::vector<Sum>> added_;
 };
 
 Type Products::type_of(Operand scalar) const {
@@ -145,6 +153,44 @@ size_t Products::most_added(const Node& product) const {
   return std::min(kMostSteps - steps + 1, kMostTensors - tensors.size());
 }
 
+void Products::find_optimizers() {
+  optimizers_.assign(plan_.buffers.size(), kNone);
+  std::vector<bool> is_read(plan_.buffers.size(), false);
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+    const Node& node = plan_.nodes[n];
+    const bool steps = node.unit == Unit::optimizer && node.opcode != Opcode::ClipNorm;
+    const auto read = [&](const Operand& operand, bool is_gradient) {
+      if (operand.kind != Operand::Kind::view) return;
+      const uint32_t buffer = plan_.view(operand.index).buffer;
+      optimizers_[buffer] = steps && is_gradient && !is_read[buffer] ? n : uint32_t{kNone};
+      is_read[buffer] = true;
+    };
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      read(node.operands[i], i + 1 == node.own_operands);
+    for (const Attribute& attribute : node.attributes)
+      for (const Operand& item : attribute.items) read(item, false);
+  }
+}
+
+// The optimizer that may add the parts of a product, which is nothing but its sums and has no other use: so no node adds
+// them, and they pass memory once. kNone.
+uint32_t Products::optimizer_of(const Node& product) const {
+  if (!plan_.device.makes_code() || product.results.size() != 1 || product.rows.count != 0)
+    return kNone;
+  Program program(product);
+  finish(program, product, {From::main, 0});
+  const uint32_t buffer = plan_.view(product.results[0]).buffer;
+  const uint32_t found = optimizers_[buffer];
+  if (program.steps() != 0 || found == kNone ||
+      plan_.buffers[buffer].kind != BufferKind::tensor_register)
+    return kNone;
+  const Node& optimizer = plan_.nodes[found];
+  const auto is_f32 = [](const Type& type) { return type.dtype == DType::f32; };
+  return optimizer.region == product.region && std::ranges::all_of(optimizer.operand_types, is_f32)
+             ? found
+             : uint32_t{kNone};
+}
+
 // A tensor for the next node's sums; its last reader is to be said.
 Products::Sum Products::temporary(const Node& product, std::string_view part, const Type& type) {
   Sum sum;
@@ -202,10 +248,18 @@ void Products::split(const Node& product, size_t most) {
   const auto next = [&](size_t number) {
     return temporary(product, fmt::format("part{}", number), type);
   };
+  const uint32_t optimizer = split <= kMostAdded + 1 ? optimizer_of(product) : uint32_t{kNone};
   std::vector<Sum> sums;
   for (const Depth& depth : depths_of(whole_work(plan_, product), split)) {
-    sums.push_back(next(sums.size()));
+    const bool is_own = optimizer != kNone && sums.empty();
+    sums.push_back(is_own ? Sum{{Operand::Kind::view, product.results[0]}, type}
+                          : next(sums.size()));
     part(product, depth, sums.back());
+    if (is_own) nodes_.back().weight = product.weight;
+  }
+  if (optimizer != kNone) {
+    added_[optimizer].assign(sums.begin() + 1, sums.end());
+    return;
   }
   const auto read_now = [&](const std::vector<Sum>& some) {
     for (const Sum& sum : some) note_read(sum);
@@ -289,8 +343,15 @@ void Products::one(Node& node) {
 void Products::run() {
   std::vector<uint32_t> start;
   const size_t buffers = plan_.buffers.size();
-  for (Node& node : plan_.nodes) {
+  find_optimizers();
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+    Node& node = plan_.nodes[n];
     start.push_back(static_cast<uint32_t>(nodes_.size()));
+    for (const Sum& sum : added_[n]) {
+      node.operands.push_back(sum.view);
+      node.operand_types.push_back(sum.type);
+      note_read(sum);
+    }
     one(node);
   }
   start.push_back(static_cast<uint32_t>(nodes_.size()));

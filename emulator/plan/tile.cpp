@@ -146,7 +146,8 @@ void Tiler::elements(Node& node) {
   for (int64_t first = begin; first < end; first += size) {
     const Box part = range(first, std::min(size, begin + elements - first));
     start(node, first, part.row_bytes);
-    for (size_t i = 0; i < node.own_operands; ++i) {
+    const size_t operands = in_place ? node.operands.size() : node.own_operands;
+    for (size_t i = 0; i < operands; ++i) {
       const Type& from = node.operand_types[i];
       Box read = !from.scalar && from.elements() == type.elements() ? part : all_of(from);
       if (moves && !from.scalar)

@@ -53,6 +53,9 @@ done
 echo "== tiles that two blocks work on together: the bits of ref, and traps"
 TREK_BIN=$p/bin quick 300 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "pairs"; tail -n 5 "$out/pairs.log"; }
 
+echo "== strict products whose k several tasks share: the bits of ref"
+TREK_BIN=$p/bin quick 200 tests/gpu/parts.sh >"$out/parts.log" 2>&1 || { fail "parts"; tail -n 5 "$out/parts.log"; }
+
 echo "== products of a few columns, of a few k, and rows in words, whose trips are many: the digests of ref"
 for program in few_products tagged_rows; do
   options=()

@@ -1,0 +1,84 @@
+// Products in parts that an optimizer adds to its gradient.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "emulator/plan/product.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::plan::test {
+namespace {
+
+// `step` has the gradient %g; `after` stands behind it.
+std::string program(std::string_view step, std::string_view after = "") {
+  return fmt::format(R"(
+.state @x f32[8200,12] = normal(0, 0.1, key=1)
+.state @y f32[8200,40] = normal(0, 0.1, key=2)
+.state @w f32[12,40] = normal(0, 1, key=3)
+.state @m f32[12,40]
+.state @v f32[12,40]
+.output @o f32[12,40]
+.func main() {{
+  loop $i = 0 until 2 {{
+    $t = add $i, 1
+    %g = matmul @x, @y, ta
+    {}
+    {}
+  }}
+}}
+)",
+                     step, after);
+}
+
+Plan in_parts(const isa::Module& module, Device device, int64_t parts) {
+  return linked_with_tiles(module, device, {},
+                           [&](const MatrixTiles& tiles) { return tiles.split == parts; });
+}
+
+size_t nodes_of(const Plan& plan, Unit unit) {
+  return static_cast<size_t>(std::ranges::count(plan.nodes, unit, &Node::unit));
+}
+
+}  // namespace
+
+TEST_CASE("an optimizer adds the parts of a product that is its gradient") {
+  for (const std::string_view step :
+       {"adam! @w, @m, @v, %g, lr=0.01, step=$t", "adamw! @w, @m, @v, %g, lr=0.01, step=$t",
+        "sgd! @w, %g, lr=0.1", "sgd.momentum! @w, @v, %g, lr=0.1", "rmsprop! @w, @v, %g, lr=0.1"})
+    for (const int64_t parts : {2, 3}) {
+      INFO(step << " in " << parts << " parts");
+      const isa::Module module = assembled(program(step));
+      const Plan plan = in_parts(module, small_device(5), parts);
+      CHECK(errors_of(plan) == "");
+      CHECK(nodes_of(plan, Unit::matrix) == static_cast<size_t>(parts));
+      CHECK(nodes_of(plan, Unit::vector) == 0);
+      const auto optimizer = std::ranges::find(plan.nodes, Unit::optimizer, &Node::unit);
+      REQUIRE(optimizer != plan.nodes.end());
+      CHECK(optimizer->operands.size() == optimizer->own_operands + static_cast<size_t>(parts) - 1);
+      CHECK((run(module, plan, 1) == reference(module)));
+    }
+}
+
+TEST_CASE(
+    "what else reads a gradient, or comes between, leaves its parts to a node that adds them") {
+  const std::string_view sgd = "sgd! @w, %g, lr=0.1";
+  Device interpreting = small_device(5);
+  interpreting.interprets = true;
+  const auto check = [&](const std::string& text, const Device& device) {
+    INFO(text);
+    const isa::Module module = assembled(text);
+    const Plan plan = in_parts(module, device, 2);
+    CHECK(errors_of(plan) == "");
+    CHECK(nodes_of(plan, Unit::vector) > 0);
+    for (const Node& node : plan.nodes)
+      if (node.unit == Unit::optimizer) CHECK(node.operands.size() == node.own_operands);
+    CHECK((run(module, plan, 1) == reference(module)));
+  };
+  check(program(sgd, "@o = relu %g"), small_device(5));
+  check(program("%h = mul %g, 0.5\n    sgd! @w, %h, lr=0.1"), small_device(5));
+  check(program(sgd, "sgd! @m, %g, lr=0.1"), small_device(5));
+  check(program(sgd), interpreting);
+}
+
+}  // namespace trek::plan::test
