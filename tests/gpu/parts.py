@@ -19,7 +19,7 @@ HIGH, WIDE = 128 * down - 52, 128 * across - 56
 RUNS = [  # K, transposes, what follows, trips
     (1096, "ta", "bias", 2),
     (1096, "", "tanh", 1),
-    (600, "ta tb", "", 2),
+    (776, "ta tb", "", 2),
     (1544, "tb", "relu", 1),
     (4168, "ta", "bias", 1),
     (8328, "tb", "tanh", 1),
