@@ -21,6 +21,7 @@ static_assert(static_cast<int>(Product::ordered) == static_cast<int>(plan::Produ
               static_cast<int>(Product::tensor) == static_cast<int>(plan::Product::tensor));
 static_assert(static_cast<int>(Pairing::depth) == static_cast<int>(plan::Pairing::depth) &&
               static_cast<int>(Pairing::columns) == static_cast<int>(plan::Pairing::columns));
+static_assert(kMostParts == plan::kMostParts);
 static_assert(static_cast<int>(OfRuns::begun) == static_cast<int>(plan::OfRuns::begun) &&
               static_cast<int>(OfRuns::ended) == static_cast<int>(plan::OfRuns::ended));
 static_assert(static_cast<int>(Product::thin) == static_cast<int>(plan::Product::thin) &&

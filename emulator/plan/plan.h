@@ -231,6 +231,8 @@ inline constexpr size_t kMaxPhases = 6;
 inline constexpr size_t kMaxKept = 1;       // phases that keep elements
 inline constexpr size_t kMaxRowValues = 8;  // of a program: operands and values of steps at once
 
+inline constexpr int64_t kMostParts = 5;  // of a gradient, that an optimizer adds to it
+
 struct Node {
   isa::Opcode opcode{};  // its own instruction; of a purely pointwise node the last of its chain
   Unit unit = Unit::control;

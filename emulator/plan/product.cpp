@@ -31,7 +31,7 @@ std::string_view name(Product product) {
 
 namespace {
 
-constexpr int64_t kBlock = kRunStep;
+constexpr int64_t kBlock = 64;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kSegment = kOrderedSegment;
 constexpr int64_t kMostSplit = 32;
 

@@ -23,8 +23,6 @@ using Input = MicroStep::Input;
 // What the programs of quick nodes have room for (emulator/device/quick.h).
 constexpr size_t kMostSteps = 12;
 constexpr size_t kMostTensors = 6;
-// Parts that an optimizer may add to a gradient (emulator/device/node.h).
-constexpr int64_t kMostAdded = 5;
 
 // A pointwise node that grows step by step: f32 until it ends.
 class Program {
@@ -248,7 +246,7 @@ void Products::split(const Node& product, size_t most) {
   const auto next = [&](size_t number) {
     return temporary(product, fmt::format("part{}", number), type);
   };
-  const uint32_t optimizer = split <= kMostAdded + 1 ? optimizer_of(product) : uint32_t{kNone};
+  const uint32_t optimizer = split <= kMostParts + 1 ? optimizer_of(product) : uint32_t{kNone};
   std::vector<Sum> sums;
   for (const Depth& depth : depths_of(whole_work(plan_, product), split)) {
     const bool is_own = optimizer != kNone && sums.empty();
