@@ -3,12 +3,7 @@
 # share, of widths of their own, and transposed ones (pairs.py). In as many programs as this computer has processors, which
 # are compiled side by side.
 set -euo pipefail
-run=${TREK_BIN:?}/trek-run
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-listed=$("$run" --list-engines | grep '^jit .*level sm_90a') || { echo "pairs.sh: skipped, the engine jit takes no Hopper here"; exit 77; }
-device=$(sed -E 's/^jit +available +device [0-9]+: ([^,]*),.*/\1/' <<<"$listed")
-processors=$(grep -oE '[0-9]+ multiprocessors' <<<"$listed" | grep -oE '[0-9]+')
+source tests/gpu/hopper.sh
 parts=$(nproc)
 ((parts <= 16)) || parts=16
 
@@ -16,7 +11,7 @@ parts=$(nproc)
 check() {
   local at=$folder/$1
   mkdir "$at"
-  python3 tests/gpu/pairs.py "$device" "jit sm_90a, compute capability 9.0" "$processors" "$at" "$1/$parts"
+  python3 tests/gpu/pairs.py "$device" "$code" "$processors" "$at" "$1/$parts"
   export TREK_TUNED=$at/tiles.json
   "$run" "$at/pairs.trek" --engine ref --numerics fast --digest --quiet >"$at/ref" || return 1
   "$run" "$at/pairs.trek" --engine jit --numerics fast --digest --quiet >"$at/jit" || return 1
