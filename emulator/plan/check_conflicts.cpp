@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "emulator/plan/run_nodes.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 namespace {

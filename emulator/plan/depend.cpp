@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "emulator/plan/accesses.h"
-#include "emulator/plan/run_nodes.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 namespace {
@@ -375,8 +375,8 @@ bool Dependencies::is_first_trip(const Need& need, uint32_t at) const {
 // Whether a set has begun the tiles that a node ends: it wants them behind its products alone.
 bool Dependencies::is_late(const Node& node, uint32_t set) const {
   const Node& from = plan_.nodes[accesses_.set(set).node];
-  return node.of_runs == OfRuns::ended && from.of_runs == OfRuns::begun &&
-         plan_.views[from.results[0]].buffer == begun_buffer(plan_, node) && adds_late(plan_, node);
+  return adds_late(plan_, node) && from.of_runs == OfRuns::begun &&
+         plan_.views[from.results[0]].buffer == begun_buffer(plan_, node);
 }
 
 // Whether no task raises or waits for too much; else the nodes that are at fault become coarse.

@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "emulator/plan/evaluate.h"
-#include "emulator/plan/run_nodes.h"
 #include "emulator/plan/runs.h"
 #include "isa/semantics/dot.h"
 #include "isa/semantics/elements.h"
@@ -112,10 +111,8 @@ void begin_tile(Work& work) {
   const int64_t run = work.task.first;
   const MatrixTile tile = matrix_tile(shape, tiles, runs.tile_begun(run));
   take_depth(shape, runs.begun(run));
-  const bool is_ordered = !adds_late(work.plan, work.node);
-  const int64_t line = line_of_run(work.plan, work.node);
-  const int64_t totals = line > tiles.rows * tiles.columns ? line / 2 : 0;
-  int64_t index = run * line;
+  const int64_t totals = totals_of_run(shape, tiles);
+  int64_t index = run * line_of_run(shape, tiles);
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n, ++index) {
       Accumulator<A> dot;
@@ -124,7 +121,7 @@ void begin_tile(Work& work) {
       const auto write = [&](int64_t at, auto sum) {
         work.write(work.node.results[0], at, pack(static_cast<A>(sum)));
       };
-      write(index, is_ordered ? static_cast<A>(begun.segment) : dot.finish());
+      write(index, is_ordered(tiles) ? static_cast<A>(begun.segment) : dot.finish());
       if (totals != 0) write(index + totals, begun.total);
     }
 }
@@ -136,9 +133,9 @@ class BegunSums {
   BegunSums(Work& work, const MatrixShape& shape, const MatrixTiles& tiles)
       : work_(work),
         runs_(shape, tiles),
-        is_ordered_(!adds_late(work.plan, work.node)),
-        line_(line_of_run(work.plan, work.node)),
-        totals_(line_ > tiles.rows * tiles.columns ? line_ / 2 : 0),
+        is_ordered_(is_ordered(tiles)),
+        line_(line_of_run(shape, tiles)),
+        totals_(totals_of_run(shape, tiles)),
         depth_(runs_.ended(work.task.first)) {}
   Depth depth() const { return depth_; }
   // What the task's own products go on from.

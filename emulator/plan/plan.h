@@ -166,6 +166,9 @@ struct Depth {
   int64_t count = 0;
 };
 
+// Of ordered ones (isa/semantics/dot.h): k of a segment.
+inline constexpr int64_t kOrderedSegment = 4096;
+
 // The rows of a matrix product that a node gives, or of its parts that it adds: all of them where count is 0, else some,
 // which begin with a tile and end with one (split_products.h).
 struct Rows {

@@ -43,14 +43,14 @@ bool is_by_blocks(Product product) {
 // Columns that are copied at once.
 int64_t thin_step(const MatrixShape& shape, int64_t element) { return shape.tb ? 4 : 16 / element; }
 
-// Whether the copy engine brings the operands of an ordered product to parts of 128 x 128 (device/matrix_f32_large_90a.h).
+// Whether the parts of an ordered product are of 128 x 128, to which a copy engine may bring its operands (device/matrix_f32_large_90a.h).
 bool is_in_large_parts(const Device& device, const ProductWork& work) {
-  constexpr int64_t kStep = 8;
   constexpr int64_t kMostLine = int64_t{1} << 22;  // device/matrix_cut.h
   const MatrixShape& shape = work.shape;
-  return work.product == Product::ordered && work.element == isa::DType::f32 && work.copied &&
+  return work.product == Product::ordered && work.element == isa::DType::f32 &&
          2 * device.matrix_rows == kPartRows && 2 * device.matrix_columns == kPartRows &&
-         shape.whole_k % kStep == 0 && std::max({shape.m, shape.n, shape.whole_k}) < kMostLine;
+         shape.whole_k % kOrderedDepth == 0 &&
+         std::max({shape.m, shape.n, shape.whole_k}) < kMostLine;
 }
 
 }  // namespace
@@ -245,10 +245,9 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
 // Whether groups of warps take blocks of k by turns of what a copy engine brings (device/matrix_f32_turns_90a.h).
 bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
   constexpr int64_t kHalfPart = kPartRows / 2;
-  constexpr int64_t kStep = 8;
   const int64_t groups = tiles.rows > kHalfPart ? 2 : 4;
   const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
-  return work.element == isa::DType::f32 && work.copied && work.shape.k % kStep == 0 &&
+  return work.element == isa::DType::f32 && work.copied && work.shape.k % kOrderedDepth == 0 &&
          blocks > 1 && (blocks <= groups || blocks % groups == 0) && 2 * tiles.rows > kHalfPart &&
          2 * tiles.columns > kHalfPart;
 }

@@ -54,8 +54,8 @@ int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t elemen
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
 
-// Of the dot order (isa/semantics/dot.h): k of a segment.
-inline constexpr int64_t kOrderedSegment = 4096;
+// Of which K of an ordered product is a multiple where a copy engine brings its operands.
+inline constexpr int64_t kOrderedDepth = 8;
 
 // What there is to know of a product before its tiles are chosen.
 struct ProductWork {

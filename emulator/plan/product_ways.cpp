@@ -8,8 +8,6 @@ namespace trek::plan {
 namespace {
 
 constexpr int64_t kStep = 64;  // k that products by tensor cores may be divided at
-constexpr int64_t kOrderedDepth =
-    8;  // of which k is a multiple where a copy engine brings operands of these
 constexpr int64_t kSmallWork = int64_t{1} << 27;  // multiplications
 // Cycles that a ring of copies begins later than a small product where it does not go on from another one, which the
 // estimates of compiled products leave out.

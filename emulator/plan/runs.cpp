@@ -17,6 +17,27 @@ bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
   return tiles.pairing == Pairing::none && tiles.count > tiles.runs && may_have_runs(shape, tiles);
 }
 
+int64_t totals_of_run(const MatrixShape& shape, const MatrixTiles& tiles) {
+  return is_ordered(tiles) && shape.whole_k > kOrderedSegment ? tiles.rows * tiles.columns : 0;
+}
+
+int64_t line_of_run(const MatrixShape& shape, const MatrixTiles& tiles) {
+  return tiles.rows * tiles.columns + totals_of_run(shape, tiles);
+}
+
+uint32_t begun_buffer(const Plan& plan, const Node& node) {
+  return plan.views[node.operands[node.begun].index].buffer;
+}
+
+bool adds_late(const Plan& plan, const Node& node) {
+  return node.of_runs == OfRuns::ended && !is_ordered(plan.tilings[node.tiles]);
+}
+
+bool is_read_late(const Plan& plan, const Task& task, const Box& box) {
+  const Node& node = plan.nodes[task.node];
+  return adds_late(plan, node) && !box.write && box.buffer == begun_buffer(plan, node);
+}
+
 Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
     : together_(tiles.pairing == Pairing::columns ? 2 : 1),
       side_by_side_(tiles.transposed),
@@ -28,7 +49,7 @@ Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
       steps_(run_steps(shape)) {
   const int64_t all = down_ * across_ * steps_;
   const int64_t runs = tiles.runs / together_;
-  const int64_t least = tiles.part_columns == 0 ? 1 : kLeastOfRun;
+  const int64_t least = is_ordered(tiles) ? 1 : kLeastOfRun;
   for (int64_t run = 0; run <= runs; ++run) {
     const int64_t cut = all * run / runs;
     const int64_t of_tile = cut % steps_;

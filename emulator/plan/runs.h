@@ -84,6 +84,19 @@ class Runs {
       cuts_;  // where runs begin, and the end: in steps from the first tile's start
 };
 
+// Whether a product in runs is ordered; of others tiles have parts.
+inline bool is_ordered(const MatrixTiles& tiles) { return tiles.part_columns == 0; }
+// Elements of a run's line: the outputs of a tile, and of an ordered product of several segments, behind the sums of these,
+// the totals, which begin at totals_of_run(); 0: there are none.
+int64_t line_of_run(const MatrixShape& shape, const MatrixTiles& tiles);
+int64_t totals_of_run(const MatrixShape& shape, const MatrixTiles& tiles);
+// Of a node that ends tiles: the buffer of the lines.
+uint32_t begun_buffer(const Plan& plan, const Node& node);
+// Whether a node wants what the other one has begun of its tiles behind its own products alone.
+bool adds_late(const Plan& plan, const Node& node);
+// Whether a task reads what a box has behind its late waits alone: what was begun of its tile.
+bool is_read_late(const Plan& plan, const Task& task, const Box& box);
+
 // How many steps a tile has, and whether its product, of a single matrix, can be cut into MatrixTiles::runs: if each then
 // has kLeastRun steps, and no tile of a pair is alone. And an ordered one: if none is shorter than a tile.
 inline int64_t run_steps(const MatrixShape& shape) { return (shape.k + kRunStep - 1) / kRunStep; }

@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/node_uses.h"
 #include "emulator/plan/product.h"
 #include "emulator/plan/renumber.h"
-#include "emulator/plan/run_nodes.h"
+#include "emulator/plan/runs.h"
 
 namespace trek::plan {
 namespace {
@@ -61,7 +62,8 @@ class Program {
 
 class Products {
  public:
-  Products(Plan& plan, const MeasuredTiles* measured) : plan_(plan), measured_(measured) {}
+  Products(Plan& plan, const MeasuredTiles* measured)
+      : plan_(plan), measured_(measured), uses_(plan) {}
   void run();
 
  private:
@@ -72,23 +74,21 @@ class Products {
   Type type_of(Operand scalar) const;
   void finish(Program& program, const Node& product, Input sum) const;
   size_t most_added(const Node& product) const;
-  void find_optimizers();
   uint32_t optimizer_of(const Node& product) const;
   Sum temporary(const Node& product, std::string_view part, const Type& type);
   void note_read(const Sum& sum);
   void part(const Node& product, Depth depth, const Sum& to);
   static Input add(Program& program, const std::vector<Sum>& sums);
   void split(const Node& product, size_t most);
-  void divide(const Node& product, const RowParts& parts, const ProductWork& work, size_t most);
-  void cut_into_runs(const Node& product, const ProductWork& work);
+  void divide(const Node& product, const RowParts& parts, size_t most);
+  void cut_into_runs(const Node& product);
   void one(Node& node);
 
   Plan& plan_;
   const MeasuredTiles* measured_;
   std::vector<Node> nodes_;
-  // Of a buffer the optimizer whose gradient it is, where nothing else reads it; kNone. And what is added to gradients.
-  std::vector<uint32_t> optimizers_;
-  std::map<uint32_t, std::vector<Sum>> added_;
+  NodeUses uses_;                               // before any node is divided
+  std::map<uint32_t, std::vector<Sum>> added_;  // to the gradients of optimizers
 };
 
 Type Products::type_of(Operand scalar) const {
@@ -151,41 +151,24 @@ size_t Products::most_added(const Node& product) const {
   return std::min(kMostSteps - steps + 1, kMostTensors - tensors.size());
 }
 
-void Products::find_optimizers() {
-  optimizers_.assign(plan_.buffers.size(), kNone);
-  std::vector<bool> is_read(plan_.buffers.size(), false);
-  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
-    const Node& node = plan_.nodes[n];
-    const bool steps = node.unit == Unit::optimizer && node.opcode != Opcode::ClipNorm;
-    const auto read = [&](const Operand& operand, bool is_gradient) {
-      if (operand.kind != Operand::Kind::view) return;
-      const uint32_t buffer = plan_.view(operand.index).buffer;
-      optimizers_[buffer] = steps && is_gradient && !is_read[buffer] ? n : uint32_t{kNone};
-      is_read[buffer] = true;
-    };
-    for (size_t i = 0; i < node.operands.size(); ++i)
-      read(node.operands[i], i + 1 == node.own_operands);
-    for (const Attribute& attribute : node.attributes)
-      for (const Operand& item : attribute.items) read(item, false);
-  }
-}
-
 // The optimizer that may add the parts of a product, which is nothing but its sums and has no other use: so no node adds
 // them, and they pass memory once. kNone.
 uint32_t Products::optimizer_of(const Node& product) const {
-  if (!plan_.device.makes_code() || product.results.size() != 1 || product.rows.count != 0)
+  const uint32_t buffer = plan_.view(product.results[0]).buffer;
+  const std::vector<uint32_t>& readers = uses_.readers(buffer);
+  if (!plan_.device.makes_code() || product.results.size() != 1 || product.rows.count != 0 ||
+      plan_.buffers[buffer].kind != BufferKind::tensor_register || readers.size() != 1)
+    return kNone;
+  const Node& reader = plan_.nodes[readers[0]];
+  if (reader.unit != Unit::optimizer || reader.opcode == Opcode::ClipNorm ||
+      reader.region != product.region ||
+      uses_.buffer_of(reader.operands[reader.own_operands - 1]) != buffer)
     return kNone;
   Program program(product);
   finish(program, product, {From::main, 0});
-  const uint32_t buffer = plan_.view(product.results[0]).buffer;
-  const uint32_t found = optimizers_[buffer];
-  if (program.steps() != 0 || found == kNone ||
-      plan_.buffers[buffer].kind != BufferKind::tensor_register)
-    return kNone;
-  const Node& optimizer = plan_.nodes[found];
   const auto is_f32 = [](const Type& type) { return type.dtype == DType::f32; };
-  return optimizer.region == product.region && std::ranges::all_of(optimizer.operand_types, is_f32)
-             ? found
+  return program.steps() == 0 && std::ranges::all_of(reader.operand_types, is_f32)
+             ? readers[0]
              : uint32_t{kNone};
 }
 
@@ -286,8 +269,7 @@ void Products::split(const Node& product, size_t most) {
 }
 
 // The first rows, and then the rest: what stands for the instruction is the first.
-void Products::divide(const Node& product, const RowParts& parts, const ProductWork& work,
-                      size_t most) {
+void Products::divide(const Node& product, const RowParts& parts, size_t most) {
   const int64_t whole = matrix_shape(product).m;
   Node first = product;
   first.rows = {0, parts.first};
@@ -298,15 +280,16 @@ void Products::divide(const Node& product, const RowParts& parts, const ProductW
   rest.weight = 0;
   rest.tiles = static_cast<uint32_t>(plan_.tilings.size());
   plan_.tilings.push_back(parts.of_rest);
-  if (parts.of_rest.runs > 0) return cut_into_runs(rest, work);
+  if (parts.of_rest.runs > 0) return cut_into_runs(rest);
   if (parts.of_rest.split > 1) return split(rest, most);
   nodes_.push_back(std::move(rest));
 }
 
 // The sums of tiles that runs begin, a line for each run, and then the tiles: what stands for the instruction is these.
-void Products::cut_into_runs(const Node& product, const ProductWork& work) {
+void Products::cut_into_runs(const Node& product) {
   const MatrixTiles& tiles = plan_.tilings[product.tiles];
-  const Type lines = Type::tensor(DType::f32, {tiles.runs, line_of_run(work, tiles)});
+  const Type lines =
+      Type::tensor(DType::f32, {tiles.runs, line_of_run(matrix_shape(product), tiles)});
   const Sum begun = temporary(product, "begun", lines);
   nodes_.push_back(sums_of(product, begun.view.index));
   nodes_.back().of_runs = OfRuns::begun;
@@ -329,10 +312,10 @@ void Products::one(Node& node) {
       const bool in_runs = tiles.runs > 0 && work.product == Product::tensor;
       if (!node.put && node.phases.empty() && !in_runs)
         if (const auto parts = divide_rows(plan_.device, work, tiles))
-          return divide(node, *parts, work, most);
+          return divide(node, *parts, most);
       if (tiles.split > 1 || tiles.runs > 0) set_tiles(plan_, node, tiles);
     }
-    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node, work);
+    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node);
     if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
   }
   nodes_.push_back(std::move(node));
@@ -341,7 +324,6 @@ void Products::one(Node& node) {
 void Products::run() {
   std::vector<uint32_t> start;
   const size_t buffers = plan_.buffers.size();
-  find_optimizers();
   for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
     Node& node = plan_.nodes[n];
     start.push_back(static_cast<uint32_t>(nodes_.size()));

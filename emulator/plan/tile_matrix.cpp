@@ -1,7 +1,6 @@
 // Tiles of matrix products.
 #include <optional>
 
-#include "emulator/plan/run_nodes.h"
 #include "emulator/plan/runs.h"
 #include "emulator/plan/tiler.h"
 #include "emulator/plan/window.h"
@@ -54,7 +53,7 @@ void Tiler::begun_tiles(Node& node) {
     const MatrixTile of = matrix_tile(shape, tiles, tile);
     factor(node, 0, shape, of, runs.begun(run));
     factor(node, 1, shape, of, runs.begun(run));
-    const int64_t line = line_of_run(plan_, node);
+    const int64_t line = line_of_run(shape, tiles);
     add({Operand::Kind::view, node.results[0]}, range(run * line, line), true, false);
   }
 }
@@ -82,7 +81,7 @@ void Tiler::tile_of_matrix(Node& node, const MatrixShape& shape, const Runs* run
           false);
   }
   if (runs != nullptr) {
-    const int64_t line = line_of_run(plan_, node);
+    const int64_t line = line_of_run(shape, tiles);
     for (int64_t run = runs->first_run(i); run < runs->last_run(i); run += runs->together())
       add(node.operands[node.begun], range(run * line, line), false, false);
   }
@@ -104,7 +103,7 @@ void Tiler::matrix(Node& node) {
   const MatrixTiles& tiles = plan_.tilings[node.tiles];
   std::optional<Runs> runs;
   if (node.of_runs == OfRuns::ended) runs.emplace(shape, tiles);
-  const bool begun_last = runs && !adds_late(plan_, node);
+  const bool begun_last = runs && is_ordered(tiles);
   const auto add_tiles = [&](bool begun) {
     for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i)
       if ((begun_last && runs->ended(i).first != 0) == begun)
