@@ -115,19 +115,21 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   load(right, y, 0);
 
   uint32_t k_slot = 0;  // of the step at hand, in the slot
+  uint32_t from = first;
+  // What is not done at every step is said to be unlikely: then it lies behind the loop, whose steps follow each other
+  // without a jump but the last.
 #pragma unroll 1
-  for (uint32_t from = first; from < k_end; from += kStep) {
-    const bool ends = from % kBlock == kBlock - kStep || from + kStep >= k_end;
+  while (true) {
 #pragma unroll
     for (uint32_t k = 0; k < kStep; ++k) {
-      if (k == 1 && k_slot == 0 && from != first) {
+      if (k == 1 && k_slot == 0 && from != first) [[unlikely]] {
         // What was read of the slot before has been multiplied.
         asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
         if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, (slot - 1) & (slots - 1)));
       }
       if (k == kStep - 1) {  // the rest of these k is in registers
         k_slot += kStep;
-        if (k_slot == kDepth) {
+        if (k_slot == kDepth) [[unlikely]] {
           k_slot = 0;
           if (from + kStep < k_end) {
             ++step;
@@ -174,11 +176,13 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
         }
       }
     }
-    if (!ends) continue;
+    from += kStep;
+    if (from % kBlock != 0 && from < k_end) [[likely]] continue;
     add_block(sums, sum);
-    const bool last = from + kStep >= k_all;
-    if (k_all > kSegment && (from % kSegment == kSegment - kStep || last))
-      add_segment(sums, sums + kSums, from < kSegment, last);
+    const bool last = from >= k_all;
+    if (k_all > kSegment && (from % kSegment == 0 || last))
+      add_segment(sums, sums + kSums, from <= kSegment, last);
+    if (from >= k_end) break;
   }
   // Who brings writes to the last slot while the part is given.
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
