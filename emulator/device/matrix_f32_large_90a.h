@@ -99,94 +99,89 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
     take_begun(task, sums, first);
   clear_patch(sum);
 
-  Elements<kLeftByLine> x;
-  Elements<kRightByLine> y;
-  const auto load = [](const auto& lines, auto& to, uint32_t k) __attribute__((always_inline)) {
-    if constexpr (sizeof to.of == 8 * sizeof(Float4)) {
+  Elements<kLeftByLine> x{};
+  Elements<kRightByLine> y{};
+  tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
+
+  // Multiplies the k-th of a step, of which all is in registers, and loads what follows from place `ahead` of a slot.
+  const auto multiply_k = [&](uint32_t k, uint32_t ahead) TREK_TILE_LAMBDA {
+    if constexpr (!kLeftByLine) {
 #pragma unroll
-      for (uint32_t i = 0; i < 8; ++i) to.of[i] = lines.load_k(k / 4, i);
-    } else {
+      for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
+    }
+    if constexpr (!kRightByLine) {
 #pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) to.of[k % 2 * 2 + h] = lines.load_lines(k, h);
+      for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
+    }
+    // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
+    // outer one: what has been multiplied for the last time makes place for what is next.
+#pragma unroll
+    for (uint32_t outer = 0; outer < 8; ++outer) {
+      constexpr bool kByRows = kLeftByLine || !kRightByLine;
+#pragma unroll
+      for (uint32_t n = 0; n < 8; ++n) {
+        const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
+        const uint32_t i = kByRows ? outer : inner;
+        const uint32_t j = kByRows ? inner : outer;
+        sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
+      }
+      if (k % 4 != 3) continue;
+      if constexpr (kLeftByLine)
+        x.of[outer] = left.load_k(ahead / 4, outer);
+      else if constexpr (kRightByLine)
+        y.of[outer] = right.load_k(ahead / 4, outer);
+    }
+    if constexpr (kLeftByLine && kRightByLine) {
+      if (k % 4 == 3) {
+#pragma unroll
+        for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
+      }
     }
   };
-  tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
-  load(left, x, 0);
-  load(right, y, 0);
-
-  uint32_t k_slot = 0;  // of the step at hand, in the slot
+  // What is read of the slot is read by all lanes.
+  const auto leave = [&]() TREK_TILE_LAMBDA {
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
+  };
+  // A turn begins with the last k of the step before, of zeros at first, and ends with the loads of its own last k: so what
+  // there is to do between slots and between blocks lies behind the loop, and its turns follow each other by one jump. Behind
+  // a jump the next instructions are not there yet.
   uint32_t from = first;
-  // What is not done at every step is said to be unlikely: then it lies behind the loop, whose steps follow each other
-  // without a jump but the last.
+  uint32_t k_slot = 0;
+  uint32_t depth = k_end - from < kDepth ? k_end - from : kDepth;  // of the slot
+  bool ends = false;                                               // a block, with the step before
 #pragma unroll 1
   while (true) {
-#pragma unroll
-    for (uint32_t k = 0; k < kStep; ++k) {
-      if (k == 1 && k_slot == 0 && from != first) [[unlikely]] {
-        // What was read of the slot before has been multiplied.
-        asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-        if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, (slot - 1) & (slots - 1)));
-      }
-      if (k == kStep - 1) {  // the rest of these k is in registers
-        k_slot += kStep;
-        if (k_slot == kDepth) [[unlikely]] {
-          k_slot = 0;
-          if (from + kStep < k_end) {
-            ++step;
-            const uint32_t next = step & (slots - 1);
-            const uint32_t by = (next - slot) * 2 * kPanel;
-            slot = next;
-            left.at += by;
-            right.at += by;
-            tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
-          }
-        }
-      }
-      const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
-      if constexpr (!kLeftByLine) {
-#pragma unroll
-        for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
-      }
-      if constexpr (!kRightByLine) {
-#pragma unroll
-        for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
-      }
-      // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
-      // outer one: what has been multiplied for the last time makes place for what is next.
-#pragma unroll
-      for (uint32_t outer = 0; outer < 8; ++outer) {
-        constexpr bool kByRows = kLeftByLine || !kRightByLine;
-#pragma unroll
-        for (uint32_t n = 0; n < 8; ++n) {
-          const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
-          const uint32_t i = kByRows ? outer : inner;
-          const uint32_t j = kByRows ? inner : outer;
-          sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
-        }
-        if (k % 4 != 3) continue;
-        if constexpr (kLeftByLine)
-          x.of[outer] = left.load_k(ahead / 4, outer);
-        else if constexpr (kRightByLine)
-          y.of[outer] = right.load_k(ahead / 4, outer);
-      }
-      if constexpr (kLeftByLine && kRightByLine) {
-        if (k % 4 == 3) {
-#pragma unroll
-          for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
-        }
-      }
+    multiply_k(kStep - 1, k_slot);
+    if (ends) [[unlikely]] {
+      add_block(sums, sum);
+      const bool last = from >= k_all;
+      if (k_all > kSegment && (from % kSegment == 0 || last))
+        add_segment(sums, sums + kSums, from <= kSegment, last);
+      if (from >= k_end) break;
+      ends = false;
     }
-    from += kStep;
-    if (from % kBlock != 0 && from < k_end) [[likely]] continue;
-    add_block(sums, sum);
-    const bool last = from >= k_all;
-    if (k_all > kSegment && (from % kSegment == 0 || last))
-      add_segment(sums, sums + kSums, from <= kSegment, last);
-    if (from >= k_end) break;
+#pragma unroll
+    for (uint32_t k = 0; k < kStep - 1; ++k) multiply_k(k, k_slot + k + 1);
+    k_slot += kStep;
+    if (k_slot != depth) [[likely]]
+      continue;
+    k_slot = 0;
+    from += depth;
+    ends = from % kBlock == 0 || from >= k_end;
+    if (from >= k_end) continue;
+    leave();
+    depth = k_end - from < kDepth ? k_end - from : kDepth;
+    ++step;
+    const uint32_t next = step & (slots - 1);
+    const uint32_t by = (next - slot) * 2 * kPanel;
+    slot = next;
+    left.at += by;
+    right.at += by;
+    tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
   }
   // Who brings writes to the last slot while the part is given.
-  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-  if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
+  leave();
   if (tensor::part_of_runs(task) == OfRuns::begun) put_begun(task, sums, k_end);
 }
 
