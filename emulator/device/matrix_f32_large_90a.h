@@ -103,40 +103,9 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   Elements<kRightByLine> y{};
   tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
 
-  // Multiplies the k-th of a step, of which all is in registers, and loads what follows from place `ahead` of a slot.
-  const auto multiply_k = [&](uint32_t k, uint32_t ahead) TREK_TILE_LAMBDA {
-    if constexpr (!kLeftByLine) {
-#pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
-    }
-    if constexpr (!kRightByLine) {
-#pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
-    }
-    // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
-    // outer one: what has been multiplied for the last time makes place for what is next.
-#pragma unroll
-    for (uint32_t outer = 0; outer < 8; ++outer) {
-      constexpr bool kByRows = kLeftByLine || !kRightByLine;
-#pragma unroll
-      for (uint32_t n = 0; n < 8; ++n) {
-        const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
-        const uint32_t i = kByRows ? outer : inner;
-        const uint32_t j = kByRows ? inner : outer;
-        sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
-      }
-      if (k % 4 != 3) continue;
-      if constexpr (kLeftByLine)
-        x.of[outer] = left.load_k(ahead / 4, outer);
-      else if constexpr (kRightByLine)
-        y.of[outer] = right.load_k(ahead / 4, outer);
-    }
-    if constexpr (kLeftByLine && kRightByLine) {
-      if (k % 4 == 3) {
-#pragma unroll
-        for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
-      }
-    }
+  const auto multiply_one = [&](uint32_t k, uint32_t ahead) TREK_TILE_LAMBDA {
+    load_lines_ahead(left, right, x, y, k, ahead);
+    multiply_k(left, right, x, y, sum, k, ahead);
   };
   // What is read of the slot is read by all lanes.
   const auto leave = [&]() TREK_TILE_LAMBDA {
@@ -152,7 +121,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   bool ends = false;                                               // a block, with the step before
 #pragma unroll 1
   while (true) {
-    multiply_k(kStep - 1, k_slot);
+    multiply_one(kStep - 1, k_slot);
     if (ends) [[unlikely]] {
       add_block(sums, sum);
       const bool last = from >= k_all;
@@ -162,7 +131,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
       ends = false;
     }
 #pragma unroll
-    for (uint32_t k = 0; k < kStep - 1; ++k) multiply_k(k, k_slot + k + 1);
+    for (uint32_t k = 0; k < kStep - 1; ++k) multiply_one(k, k_slot + k + 1);
     k_slot += kStep;
     if (k_slot != depth) [[likely]]
       continue;

@@ -145,6 +145,52 @@ TREK_TILE void begin_block(uint32_t sums, const Elements<kLeftByLine>& x,
   }
 }
 
+// Loads of operands whose lines are neighbours what follows the k-th of a step, from place `ahead` of a slot: they have
+// registers for two k.
+template <bool kLeftByLine, bool kRightByLine, class Left, class Right>
+TREK_TILE void load_lines_ahead(const Left& left, const Right& right, Elements<kLeftByLine>& x,
+                                Elements<kRightByLine>& y, uint32_t k, uint32_t ahead) {
+  if constexpr (!kLeftByLine) {
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
+  }
+  if constexpr (!kRightByLine) {
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
+  }
+}
+
+// Adds the products of the k-th of a step, of which all is in registers, to a patch. Operands by line have their registers
+// for four k: behind the last of these they load what follows, from place `ahead` of a slot.
+template <bool kLeftByLine, bool kRightByLine, class Left, class Right>
+TREK_TILE void multiply_k(const Left& left, const Right& right, Elements<kLeftByLine>& x,
+                          Elements<kRightByLine>& y, Patch& sum, uint32_t k, uint32_t ahead) {
+  // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
+  // outer one: what has been multiplied for the last time makes place for what is next.
+  constexpr bool kByRows = kLeftByLine || !kRightByLine;
+#pragma unroll
+  for (uint32_t outer = 0; outer < 8; ++outer) {
+#pragma unroll
+    for (uint32_t n = 0; n < 8; ++n) {
+      const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
+      const uint32_t i = kByRows ? outer : inner;
+      const uint32_t j = kByRows ? inner : outer;
+      sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
+    }
+    if (k % 4 != 3) continue;
+    if constexpr (kLeftByLine)
+      x.of[outer] = left.load_k(ahead / 4, outer);
+    else if constexpr (kRightByLine)
+      y.of[outer] = right.load_k(ahead / 4, outer);
+  }
+  if constexpr (kLeftByLine && kRightByLine) {
+    if (k % 4 == 3) {
+#pragma unroll
+      for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
+    }
+  }
+}
+
 // Adds the products of kStep k to a patch, those from place `k_slot` of the slot on; where `begins`, of a block's first,
 // and what is in the patch goes to the segment. Elements of the first of them are in x and y, which at the end are those
 // of the next step. leave() is called when all of what was read of the slot before has been multiplied; move_on() when
@@ -153,52 +199,19 @@ template <bool kLeftByLine, bool kRightByLine, class Left, class Right, class Le
 TREK_TILE void multiply_step(const Left& left, const Right& right, Elements<kLeftByLine>& x,
                              Elements<kRightByLine>& y, Patch& sum, uint32_t sums, bool begins,
                              const uint32_t& k_slot, Leave leave, MoveOn move_on) {
-  // To and fro, so that each multiplication shares an operand with the one before. An operand by line is the
-  // outer one: what has been multiplied for the last time makes place for what is next.
-  const auto multiply_line = [&](uint32_t k, uint32_t outer) TREK_TILE_LAMBDA {
-    constexpr bool kByRows = kLeftByLine || !kRightByLine;
-#pragma unroll
-    for (uint32_t n = 0; n < 8; ++n) {
-      const uint32_t inner = outer % 2 == 0 ? n : 7 - n;
-      const uint32_t i = kByRows ? outer : inner;
-      const uint32_t j = kByRows ? inner : outer;
-      sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
-    }
-  };
 #pragma unroll
   for (uint32_t k = 0; k < kStep; ++k) {
     if (k == 1) leave();
     if (k == kStep - 1) move_on();
     const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
-    if constexpr (!kLeftByLine) {
-#pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
-    }
-    if constexpr (!kRightByLine) {
-#pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) y.of[(k + 1) % 2 * 2 + h] = right.load_lines(ahead, h);
-    }
+    load_lines_ahead(left, right, x, y, k, ahead);
     if (k == 0 && begins) {
       begin_block(sums, x, y, sum);
       // Else both ways would end in the same multiplications, of sums or of zeros that are moved there.
       asm volatile("" ::: "memory");
       continue;
     }
-#pragma unroll
-    for (uint32_t outer = 0; outer < 8; ++outer) {
-      multiply_line(k, outer);
-      if (k % 4 != 3) continue;
-      if constexpr (kLeftByLine)
-        x.of[outer] = left.load_k(ahead / 4, outer);
-      else if constexpr (kRightByLine)
-        y.of[outer] = right.load_k(ahead / 4, outer);
-    }
-    if constexpr (kLeftByLine && kRightByLine) {
-      if (k % 4 == 3) {
-#pragma unroll
-        for (uint32_t j = 0; j < 8; ++j) y.of[j] = right.load_k(ahead / 4, j);
-      }
-    }
+    multiply_k(left, right, x, y, sum, k, ahead);
   }
   // Else the compiler has the last loads behind the turn, where the same are before the first: they would be waited for.
   asm volatile("" ::: "memory");
