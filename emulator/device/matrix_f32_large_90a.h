@@ -107,14 +107,14 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
     load_lines_ahead(left, right, x, y, k, ahead);
     multiply_k(left, right, x, y, sum, k, ahead);
   };
-  // What is read of the slot is read by all lanes.
+  // The loads of all lanes from the slot stand before the arrival, which is a release.
   const auto leave = [&]() TREK_TILE_LAMBDA {
     asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
     if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
   };
   // A turn begins with the last k of the step before, of zeros at first, and ends with the loads of its own last k: so what
-  // there is to do between slots and between blocks lies behind the loop, and its turns follow each other by one jump. Behind
-  // a jump the next instructions are not there yet.
+  // there is to do between slots lies behind the loop, and a turn jumps back and, by ptxas's order, over the end of a block.
+  // Behind a jump the next instructions are not there yet.
   uint32_t from = first;
   uint32_t k_slot = 0;
   uint32_t depth = k_end - from < kDepth ? k_end - from : kDepth;  // of the slot
