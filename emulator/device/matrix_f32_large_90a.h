@@ -2,8 +2,8 @@
 // Compiled for sm_90a alone; K is a multiple of 8.
 //
 // Nobody copies, and nobody waits for the block within a part: warps go from slot to slot by the slots' barriers. As in
-// matrix_f32_large.h a lane has a patch of 8 x 8 outputs, its segment's sums are in shared memory and its block's in
-// registers.
+// matrix_f32_large.h a lane has a patch of 8 x 8 outputs, its block's sums in registers; its segment's are there, too, where
+// code is made for one product, and in shared memory elsewhere.
 #pragma once
 
 #ifdef TREK_SM90A
@@ -65,6 +65,45 @@ TREK_TILE void take_begun(const Task& task, uint32_t sums, uint32_t first) {
   if (first >= kSegment) take(from + kTotals, sums + kSums);
 }
 
+// A lane's sums of a segment, behind which it has 16 fours in shared memory, kFour apart.
+template <bool kInRegisters>
+struct Segment;
+template <>
+struct Segment<false> {
+  TREK_TILE_MEMBER void begin(uint32_t, bool) {}
+  TREK_TILE_MEMBER void add(uint32_t sums, Patch& block) { add_block(sums, block); }
+  TREK_TILE_MEMBER void leave(uint32_t) {}
+};
+template <>
+struct Segment<true> {
+  Patch of;
+
+  // Those that are there, or none.
+  TREK_TILE_MEMBER void begin(uint32_t sums, bool is_empty) {
+    clear_patch(of);
+    if (is_empty) return;
+#pragma unroll
+    for (uint32_t v = 0; v < kPieces; ++v) {
+      const Float4 four = load_four(sums + v * kFour);
+#pragma unroll
+      for (uint32_t e = 0; e < 4; ++e) of[v / 2][v % 2 * 4 + e] = four[e];
+    }
+  }
+  TREK_TILE_MEMBER void add(uint32_t, Patch& block) {
+#pragma unroll
+    for (uint32_t i = 0; i < 8; ++i)
+#pragma unroll
+      for (uint32_t j = 0; j < 8; ++j) of[i][j] += block[i][j];
+    clear_patch(block);
+  }
+  // Puts them there; what comes is another segment.
+  TREK_TILE_MEMBER void leave(uint32_t sums) {
+#pragma unroll
+    for (uint32_t v = 0; v < kPieces; ++v) store_four(sums + v * kFour, half_row(of, v / 2, v % 2));
+    clear_patch(of);
+  }
+};
+
 // The parity of the phase of a slot's barriers in which it has step `step`; `slots` is 2 or 4.
 TREK_TILE uint32_t parity_of(uint32_t step, uint32_t slots) { return step >> slots / 2 & 1; }
 
@@ -92,11 +131,15 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   Lines<kLeftByLine, kDown, kPitch> left(first_slot, down, lane_down);
   Lines<kRightByLine, kAcross, kPitch> right(first_slot + kPanel, across, lane_across);
 
+  // An operand by line wants 32 registers for what is multiplied, and leaves ptxas no choice of banks.
+  constexpr bool kInRegisters = kSpecialised && !kLeftByLine && !kRightByLine;
   Patch sum;
-  if (first == 0)
-    clear_sums(sums);
-  else
+  Segment<kInRegisters> segment;
+  if (first != 0)
     take_begun(task, sums, first);
+  else if (!kInRegisters)
+    clear_sums(sums);
+  segment.begin(sums, first == 0);
   clear_patch(sum);
 
   Elements<kLeftByLine> x{};
@@ -123,10 +166,12 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   while (true) {
     multiply_one(kStep - 1, k_slot);
     if (ends) [[unlikely]] {
-      add_block(sums, sum);
+      segment.add(sums, sum);
       const bool last = from >= k_all;
-      if (k_all > kSegment && (from % kSegment == 0 || last))
+      if (k_all > kSegment && (from % kSegment == 0 || last)) {
+        segment.leave(sums);
         add_segment(sums, sums + kSums, from <= kSegment, last);
+      }
       if (from >= k_end) break;
       ends = false;
     }
@@ -151,6 +196,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   }
   // Who brings writes to the last slot while the part is given.
   leave();
+  segment.leave(sums);
   if (tensor::part_of_runs(task) == OfRuns::begun) put_begun(task, sums, k_end);
 }
 
