@@ -257,15 +257,16 @@ double jobs_of(double jobs, double job) { return std::max(jobs / 4, std::ceil(jo
 
 constexpr double kOrderedTask = 2500;
 constexpr double kPatches = 64 * 64;  // multiplications of a lane in a job of 32 x 64 outputs
-// Cycles more of each for operands that lie by line.
-double by_line_of(const ProductWork& work) {
-  constexpr double kByLine = 0.08;
-  return ((work.shape.ta ? 0 : 1) + (work.shape.tb ? 1 : 0)) * kByLine;
-}
+// How many operands lie by line, and cycles more of each multiplication for each of them.
+int by_line(const ProductWork& work) { return (work.shape.ta ? 0 : 1) + (work.shape.tb ? 1 : 0); }
+constexpr double kByLine = 0.08;
 
-// So many blocks of so many outputs, in large parts.
-double large_parts(const ProductWork& work, double blocks, double outputs) {
-  return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * (1.42 + by_line_of(work)));
+// So many blocks of so many outputs, in large parts. Compiled loops of operands whose lines are neighbours have the sums of a
+// segment in registers.
+double large_parts(const Device& device, const ProductWork& work, double blocks, double outputs) {
+  const double each = device.copies_tensors && !device.interprets ? 1.31 + 0.11 * by_line(work)
+                                                                  : 1.42 + kByLine * by_line(work);
+  return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * each);
 }
 
 // A processor has 128 multipliers and eight warps. Two by two of the device's tiles keep all of these at work, and so
@@ -277,14 +278,14 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
   const auto blocks = static_cast<double>(parts_of(depth_of(work, tiles), kBlock));
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
-    return large_parts(work, blocks, outputs) + kOrderedTask;
+    return large_parts(device, work, blocks, outputs) + kOrderedTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;
     const auto parts =
         static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
     const auto warps = static_cast<double>(rows / 32);
-    const double each = (rows > half ? 1.55 : 1.65) + by_line_of(work);
+    const double each = (rows > half ? 1.55 : 1.65) + kByLine * by_line(work);
     return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTurnsTask - kPart;
   }
   const double each = outputs > 2048 ? 2.8 : 3.5;  // in patches of 8 x 8, or of 4 x 4
@@ -292,13 +293,13 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
 }
 
 // The longest run, which has a task for each of its tiles, and leaves sums to another and goes on from those of one.
-double run_ordered(const ProductWork& work, const MatrixTiles& tiles) {
+double run_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   constexpr double kSums = 5000;
   const Runs runs(work.shape, tiles);
   const auto tasks = static_cast<double>(runs.most_ended() + 1);
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
-  return large_parts(work, static_cast<double>(runs.longest()), outputs) + tasks * kOrderedTask +
-         2 * kSums;
+  return large_parts(device, work, static_cast<double>(runs.longest()), outputs) +
+         tasks * kOrderedTask + 2 * kSums;
 }
 
 // ---- ordered, in panels --------------------------------------------------------------------------
@@ -400,7 +401,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::tensor && work.copied)
     return turns_tensor(device, work, tiles, share_of(device, work, tiles)) +
            join_of(work, tiles, join_tensor(device));
-  if (tiles.runs > 0) return run_ordered(work, tiles);
+  if (tiles.runs > 0) return run_ordered(device, work, tiles);
   const double join = work.product == Product::small ? join_small(device, work, tiles)
                                                      : join_of(work, tiles, kJoin);
   return turns_of(device, work, tiles) * task_of(device, work, tiles) + join;
