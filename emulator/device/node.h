@@ -302,11 +302,12 @@ enum class Pairing : uint8_t { none, depth, columns };
 enum class OfRuns : uint8_t { none, begun, ended };
 struct InRuns {
   uint16_t count;
-  uint16_t first_row;  // of tiles, from which on all are the node's
-  uint8_t part;        // OfRuns
-  uint8_t begun;       // of a node that ends tiles: the operand that has what was begun of them
-  uint8_t together;    // runs that have the same k: 1, or of pairs of tiles 2
-  uint8_t unused;
+  uint16_t first_row;    // of tiles, from which on all are the node's
+  uint8_t part : 4;      // OfRuns
+  uint8_t together : 4;  // runs that have the same k: 1, or of pairs of tiles 2
+  uint8_t begun;         // of a node that ends tiles: the operand that has what was begun of them
+  uint8_t split;         // nodes whose tiles are laid end to end, which k is divided between
+  uint8_t segment;       // which of them this is
 };
 
 // A step of the deliver program of a product that is not ordered, as it is applied to sums in registers:

@@ -110,9 +110,9 @@ void begin_tile(Work& work) {
   const Runs runs(shape, tiles);
   const int64_t run = work.task.first;
   const MatrixTile tile = matrix_tile(shape, tiles, runs.tile_begun(run));
-  take_depth(shape, runs.begun(run));
   const int64_t totals = totals_of_run(shape, tiles);
   int64_t index = run * line_of_run(shape, tiles);
+  take_depth(shape, runs.begun(run));
   for (int64_t m = tile.row; m < tile.row + tile.rows; ++m)
     for (int64_t n = tile.column; n < tile.column + tile.columns; ++n, ++index) {
       Accumulator<A> dot;
@@ -136,15 +136,16 @@ class BegunSums {
         is_ordered_(is_ordered(tiles)),
         line_(line_of_run(shape, tiles)),
         totals_(totals_of_run(shape, tiles)),
-        depth_(runs_.ended(work.task.first)) {}
+        depth_(runs_.ended(work.task.first)),
+        before_(depth_.first - shape.first_k) {}
   Depth depth() const { return depth_; }
   // What the task's own products go on from.
   Accumulator<A> before(int64_t place) {
-    if (!is_ordered_ || depth_.first == 0) return {};
+    if (!is_ordered_ || before_ == 0) return {};
     const int64_t at = runs_.first_run(work_.task.first) * line_ + place;
     using Sum = decltype(Accumulator<A>::Dot::Begun::total);
     return {{static_cast<Sum>(read(at)), static_cast<Sum>(totals_ != 0 ? read(at + totals_) : A{})},
-            depth_.first};
+            before_};
   }
   // What it is with the sums of others.
   A with_begun(int64_t place, A sum) {
@@ -166,6 +167,7 @@ class BegunSums {
   int64_t line_;
   int64_t totals_;  // where they are in a line; 0: it has none
   Depth depth_;
+  int64_t before_;  // k of it
 };
 
 template <typename A>

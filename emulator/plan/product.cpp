@@ -226,10 +226,17 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
   const int64_t columns = 2 * device.matrix_columns;
   if (work.may_run) {
     constexpr int64_t kMostTurns = 32;
-    MatrixTiles tiles = tiles_of(shape, rows, columns);
-    tiles.runs = device.processors;
-    if (tiles.count <= kMostTurns * tiles.runs && may_have_ordered_runs(shape, tiles))
-      found.push_back(tiles);
+    const auto add_runs = [&](int64_t split) {
+      MatrixTiles tiles = tiles_of(shape, rows, columns);
+      tiles.runs = device.processors;
+      tiles.split = split;
+      if (tiles.count <= kMostTurns * tiles.runs &&
+          may_have_ordered_runs(part_in_runs(shape, tiles), tiles))
+        found.push_back(tiles);
+    };
+    add_runs(1);
+    if (work.most_split > 1 && work.most_split <= kMostSplit && shape.k % kSegment == 0)
+      add_runs(work.most_split);
   }
   const int64_t down = parts_of(shape.m, rows);
   const int64_t across = parts_of(shape.n, columns);
@@ -295,7 +302,7 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
 // The longest run, which has a task for each of its tiles, and leaves sums to another and goes on from those of one.
 double run_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   constexpr double kSums = 5000;
-  const Runs runs(work.shape, tiles);
+  const Runs runs(part_in_runs(work.shape, tiles), tiles);
   const auto tasks = static_cast<double>(runs.most_ended() + 1);
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   return large_parts(device, work, static_cast<double>(runs.longest()), outputs) +
@@ -401,7 +408,7 @@ double estimate(const Device& device, const ProductWork& work, const MatrixTiles
   if (work.product == Product::tensor && work.copied)
     return turns_tensor(device, work, tiles, share_of(device, work, tiles)) +
            join_of(work, tiles, join_tensor(device));
-  if (tiles.runs > 0) return run_ordered(device, work, tiles);
+  if (tiles.runs > 0) return run_ordered(device, work, tiles) + join_of(work, tiles, kJoin);
   const double join = work.product == Product::small ? join_small(device, work, tiles)
                                                      : join_of(work, tiles, kJoin);
   return turns_of(device, work, tiles) * task_of(device, work, tiles) + join;

@@ -10,15 +10,22 @@ bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
   const bool is_whole = !are_paired || (tiles.runs % 2 == 0 &&
                                         (tiles.transposed ? tiles.across : tiles.down) % 2 == 0);
   return shape.batches == 1 && tiles.runs > 0 && tiles.pairing != Pairing::depth && is_whole &&
-         steps >= 2 * kLeastOfRun && tiles.count * steps >= tiles.runs * kLeastRun;
+         steps >= 2 * kLeastOfRun && tiles.split * tiles.count * steps >= tiles.runs * kLeastRun;
 }
 
 bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
-  return tiles.pairing == Pairing::none && tiles.count > tiles.runs && may_have_runs(shape, tiles);
+  return tiles.pairing == Pairing::none && tiles.split * tiles.count > tiles.runs &&
+         may_have_runs(shape, tiles);
+}
+
+MatrixShape part_in_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
+  MatrixShape part = shape;
+  part.k /= tiles.split;
+  return part;
 }
 
 int64_t totals_of_run(const MatrixShape& shape, const MatrixTiles& tiles) {
-  return is_ordered(tiles) && shape.whole_k > kOrderedSegment ? tiles.rows * tiles.columns : 0;
+  return is_ordered(tiles) && shape.k > kOrderedSegment ? tiles.rows * tiles.columns : 0;
 }
 
 int64_t line_of_run(const MatrixShape& shape, const MatrixTiles& tiles) {
@@ -42,12 +49,15 @@ Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
     : together_(tiles.pairing == Pairing::columns ? 2 : 1),
       side_by_side_(tiles.transposed),
       first_(tiles.first),
+      parts_(tiles.split),
+      part_(tiles.part),
       down_(tiles.count / tiles.across / (side_by_side_ ? 1 : together_)),
       across_(side_by_side_ ? tiles.across / together_ : tiles.across),
       by_columns_(shape.m > shape.n),
+      first_k_(shape.first_k),
       k_(shape.k),
       steps_(run_steps(shape)) {
-  const int64_t all = down_ * across_ * steps_;
+  const int64_t all = parts_ * places() * steps_;
   const int64_t runs = tiles.runs / together_;
   const int64_t least = is_ordered(tiles) ? 1 : kLeastOfRun;
   for (int64_t run = 0; run <= runs; ++run) {
@@ -75,12 +85,14 @@ int64_t Runs::tile_at(Spot spot) const {
 }
 Depth Runs::depth_of(int64_t first_step, int64_t end_step) const {
   const int64_t first = first_step * kRunStep;
-  return {first, std::min(end_step * kRunStep, k_) - first};
+  return {first_k_ + first, std::min(end_step * kRunStep, k_) - first};
 }
 
 int64_t Runs::tile_begun(int64_t run) const {
   const int64_t end = end_of(run);
-  return end % steps_ == 0 ? int64_t{kNone} : tile_at({end / steps_, run % together_});
+  const int64_t place = end / steps_ - part_ * places();
+  if (end % steps_ == 0 || place < 0 || place >= places()) return kNone;
+  return tile_at({place, run % together_});
 }
 Depth Runs::begun(int64_t run) const {
   const int64_t end = end_of(run);
@@ -90,17 +102,17 @@ Depth Runs::begun(int64_t run) const {
 
 int64_t Runs::last_run(int64_t tile) const {
   const Spot spot = spot_of(tile);
-  const int64_t end = (spot.place + 1) * steps_;
+  const int64_t end = start_of(spot) + steps_;
   const int64_t run = std::ranges::lower_bound(cuts_, end) - cuts_.begin() - 1;
   return run * together_ + spot.member;
 }
 Depth Runs::ended(int64_t tile) const {
-  const int64_t start = spot_of(tile).place * steps_;
+  const int64_t start = start_of(spot_of(tile));
   return depth_of(std::max(begin_of(last_run(tile)), start) - start, steps_);
 }
 int64_t Runs::first_run(int64_t tile) const {
   const Spot spot = spot_of(tile);
-  const int64_t run = std::ranges::upper_bound(cuts_, spot.place * steps_) - cuts_.begin() - 1;
+  const int64_t run = std::ranges::upper_bound(cuts_, start_of(spot)) - cuts_.begin() - 1;
   return run * together_ + spot.member;
 }
 
@@ -112,7 +124,7 @@ int64_t Runs::longest() const {
 }
 int64_t Runs::most_begun() const {
   int64_t most = 0;
-  for (int64_t tile = first_; tile < first_ + down_ * across_ * together_; ++tile)
+  for (int64_t tile = first_; tile < first_ + places() * together_; ++tile)
     most = std::max(most, (last_run(tile) - first_run(tile)) / together_);
   return most;
 }

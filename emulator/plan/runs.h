@@ -16,6 +16,11 @@
 // before has left. There is one such run at most, as runs are no shorter than a tile; and the processor has its whole tiles
 // first, by when that run has long put its sums.
 //
+// One of few tiles and many k is divided into nodes by segments, as others are, whose sums another node adds. In runs the
+// tiles of a segment are laid behind those of the segment before: the cuts are of all of them, and each node has what lies
+// in its own segment. Nodes that begin tiles come before all that end some, or a run that goes on from one segment to the next
+// would end what it has of the first before it begins a tile for which others wait.
+//
 // Where two processors bring columns together (Pairing::columns), what is laid end to end are pairs of tiles, and what is
 // cut are runs of two processors: runs 2i and 2i + 1 have the same k of the tiles of a pair.
 //
@@ -38,10 +43,12 @@ inline constexpr int64_t kLeastRun = 12;
 
 class Runs {
  public:
-  // Of a product that may have so many, or of its tiles from MatrixTiles::first on, a whole number of rows of them.
+  // Of a product that may have so many, or of its tiles from MatrixTiles::first on, a whole number of rows of them; where its
+  // k is divided, of MatrixTiles::part, whose k is that of the shape.
   Runs(const MatrixShape& shape, const MatrixTiles& tiles);
 
-  // The tile that a run comes to last and does not end, and the k that it has of it; kNone.
+  // The tile that a run comes to last and does not end, if it is of this part, or kNone; and the k that it has of it, counted
+  // from the product's first, as elsewhere.
   int64_t tile_begun(int64_t run) const;
   Depth begun(int64_t run) const;
   // The run that ends a tile, the k that it has of it, and the first of those that begin it: they are every together() of
@@ -55,7 +62,7 @@ class Runs {
   }
 
   int64_t together() const { return together_; }  // runs that have the same k: 1 or 2
-  // The steps of the longest run, the most that are begun of a tile, and the most tiles that a run ends.
+  // The steps of the longest run, the most that are begun of a tile, and the most tiles that a run ends, of all parts.
   int64_t longest() const;
   int64_t most_begun() const;
   int64_t most_ended() const;
@@ -68,21 +75,29 @@ class Runs {
   };
   Spot spot_of(int64_t tile) const;
   int64_t tile_at(Spot spot) const;
+  int64_t start_of(Spot spot) const { return (part_ * places() + spot.place) * steps_; }
   int64_t begin_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_)]; }
   int64_t end_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_) + 1]; }
+  int64_t places() const { return down_ * across_; }
   Depth depth_of(int64_t first_step, int64_t end_step) const;
 
   int64_t together_;
   bool side_by_side_;  // the tiles of a pair
   int64_t first_;
+  int64_t parts_;
+  int64_t part_;
   int64_t down_;  // tiles, or pairs of tiles
   int64_t across_;
   bool by_columns_;
+  int64_t first_k_;
   int64_t k_;
   int64_t steps_;
   std::vector<int64_t>
       cuts_;  // where runs begin, and the end: in steps from the first tile's start
 };
+
+// What each node of a product in runs has of its k, where that is divided: all have as much.
+MatrixShape part_in_runs(const MatrixShape& shape, const MatrixTiles& tiles);
 
 // Whether a product in runs is ordered; of others tiles have parts.
 inline bool is_ordered(const MatrixTiles& tiles) { return tiles.part_columns == 0; }
@@ -98,7 +113,8 @@ bool adds_late(const Plan& plan, const Node& node);
 bool is_read_late(const Plan& plan, const Task& task, const Box& box);
 
 // How many steps a tile has, and whether its product, of a single matrix, can be cut into MatrixTiles::runs: if each then
-// has kLeastRun steps, and no tile of a pair is alone. And an ordered one: if none is shorter than a tile.
+// has kLeastRun steps, and no tile of a pair is alone. And an ordered one: if none is shorter than a tile. `shape` is that of
+// a part.
 inline int64_t run_steps(const MatrixShape& shape) { return (shape.k + kRunStep - 1) / kRunStep; }
 bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles);
 bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles);

@@ -77,7 +77,10 @@ class Products {
   uint32_t optimizer_of(const Node& product) const;
   Sum temporary(const Node& product, std::string_view part, const Type& type);
   void note_read(const Sum& sum);
-  void part(const Node& product, Depth depth, const Sum& to);
+  Node part_of(const Node& product, Depth depth, int64_t number);
+  Sum lines_of_runs(const Node& product);
+  void begin_tiles(const Node& product, const Sum& begun);
+  void end_tiles(Node& node, const Sum& begun);
   static Input add(Program& program, const std::vector<Sum>& sums);
   void split(const Node& product, size_t most);
   void divide(const Node& product, const RowParts& parts, size_t most);
@@ -208,10 +211,36 @@ Node sums_of(const Node& product, uint32_t result) {
   return node;
 }
 
-void Products::part(const Node& product, Depth depth, const Sum& to) {
-  Node node = sums_of(product, to.view.index);
+// One of the nodes that a product's k is divided between.
+Node Products::part_of(const Node& product, Depth depth, int64_t number) {
+  Node node = product;
   node.depth = depth;
-  nodes_.push_back(std::move(node));
+  MatrixTiles tiles = plan_.tilings[product.tiles];
+  if (tiles.runs == 0) return node;
+  tiles.part = number;
+  node.tiles = static_cast<uint32_t>(plan_.tilings.size());
+  plan_.tilings.push_back(tiles);
+  return node;
+}
+
+// For what runs begin of tiles: a line for each, of whichever part its tile is.
+Products::Sum Products::lines_of_runs(const Node& product) {
+  const MatrixTiles& tiles = plan_.tilings[product.tiles];
+  const MatrixShape shape = part_in_runs(matrix_shape(product), tiles);
+  return temporary(product, "begun",
+                   Type::tensor(DType::f32, {tiles.runs, line_of_run(shape, tiles)}));
+}
+void Products::begin_tiles(const Node& product, const Sum& begun) {
+  nodes_.push_back(sums_of(product, begun.view.index));
+  nodes_.back().of_runs = OfRuns::begun;
+}
+// The next node ends these tiles.
+void Products::end_tiles(Node& node, const Sum& begun) {
+  note_read(begun);
+  node.of_runs = OfRuns::ended;
+  node.begun = static_cast<uint32_t>(node.operands.size());
+  node.operands.push_back(begun.view);
+  node.operand_types.push_back(begun.type);
 }
 
 // All of them, in order.
@@ -225,18 +254,27 @@ Input Products::add(Program& program, const std::vector<Sum>& sums) {
 
 void Products::split(const Node& product, size_t most) {
   const int64_t split = plan_.tilings[product.tiles].split;
+  const bool in_runs = plan_.tilings[product.tiles].runs > 0;
   const Type type = Type::tensor(DType::f32, product.main_type.shape);
   const auto next = [&](size_t number) {
     return temporary(product, fmt::format("part{}", number), type);
   };
   const uint32_t optimizer = split <= kMostParts + 1 ? optimizer_of(product) : uint32_t{kNone};
+  std::vector<Node> parts;
+  for (const Depth& depth : depths_of(whole_work(plan_, product), split))
+    parts.push_back(part_of(product, depth, static_cast<int64_t>(parts.size())));
+  const Sum begun = in_runs ? lines_of_runs(product) : Sum();
+  if (in_runs)
+    for (const Node& part : parts) begin_tiles(part, begun);
   std::vector<Sum> sums;
-  for (const Depth& depth : depths_of(whole_work(plan_, product), split)) {
-    const bool is_own = optimizer != kNone && sums.empty();
-    sums.push_back(is_own ? Sum{{Operand::Kind::view, product.results[0]}, type}
-                          : next(sums.size()));
-    part(product, depth, sums.back());
-    if (is_own) nodes_.back().weight = product.weight;
+  for (const Node& part : parts) {
+    const size_t i = sums.size();
+    const bool is_own = optimizer != kNone && i == 0;
+    sums.push_back(is_own ? Sum{{Operand::Kind::view, product.results[0]}, type} : next(i));
+    Node node = sums_of(part, sums.back().view.index);
+    if (in_runs) end_tiles(node, begun);
+    if (is_own) node.weight = product.weight;
+    nodes_.push_back(std::move(node));
   }
   if (optimizer != kNone) {
     added_[optimizer].assign(sums.begin() + 1, sums.end());
@@ -280,25 +318,17 @@ void Products::divide(const Node& product, const RowParts& parts, size_t most) {
   rest.weight = 0;
   rest.tiles = static_cast<uint32_t>(plan_.tilings.size());
   plan_.tilings.push_back(parts.of_rest);
-  if (parts.of_rest.runs > 0) return cut_into_runs(rest);
   if (parts.of_rest.split > 1) return split(rest, most);
+  if (parts.of_rest.runs > 0) return cut_into_runs(rest);
   nodes_.push_back(std::move(rest));
 }
 
-// The sums of tiles that runs begin, a line for each run, and then the tiles: what stands for the instruction is these.
+// What runs begin of tiles, and then the tiles: what stands for the instruction is these.
 void Products::cut_into_runs(const Node& product) {
-  const MatrixTiles& tiles = plan_.tilings[product.tiles];
-  const Type lines =
-      Type::tensor(DType::f32, {tiles.runs, line_of_run(matrix_shape(product), tiles)});
-  const Sum begun = temporary(product, "begun", lines);
-  nodes_.push_back(sums_of(product, begun.view.index));
-  nodes_.back().of_runs = OfRuns::begun;
-  note_read(begun);
+  const Sum begun = lines_of_runs(product);
+  begin_tiles(product, begun);
   Node ended = product;
-  ended.of_runs = OfRuns::ended;
-  ended.begun = static_cast<uint32_t>(ended.operands.size());
-  ended.operands.push_back(begun.view);
-  ended.operand_types.push_back(lines);
+  end_tiles(ended, begun);
   nodes_.push_back(std::move(ended));
 }
 
@@ -315,8 +345,8 @@ void Products::one(Node& node) {
           return divide(node, *parts, most);
       if (tiles.split > 1 || tiles.runs > 0) set_tiles(plan_, node, tiles);
     }
-    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node);
     if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
+    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node);
   }
   nodes_.push_back(std::move(node));
 }

@@ -106,7 +106,7 @@ void Tiler::matrix(Node& node) {
   const bool begun_last = runs && is_ordered(tiles);
   const auto add_tiles = [&](bool begun) {
     for (int64_t i = tiles.first; i < tiles.first + tiles.count; ++i)
-      if ((begun_last && runs->ended(i).first != 0) == begun)
+      if ((begun_last && runs->first_run(i) != runs->last_run(i)) == begun)
         tile_of_matrix(node, shape, runs ? &*runs : nullptr, i);
   };
   add_tiles(false);

@@ -1,5 +1,6 @@
 """Strict products of f32 whose k several tasks share, of random numbers, so that the order of sums shows: in runs
-(plan/runs.h), of one segment of k and of several, with tails that registers have and others; and in parts that an optimizer
+(plan/runs.h), of one segment of k and of several, in one node or in a node for each, with tails that registers have and
+others; and in parts that an optimizer
 adds to its gradient, one of each. A program, and a file of tiles that has it done so on a device.
 
     python3 tests/gpu/parts.py DEVICE CODE PROCESSORS FOLDER  # parts.trek and tiles.json
@@ -16,13 +17,14 @@ down = int(processors**0.5) + 1
 across = (processors + 2) // down + 1
 HIGH, WIDE = 128 * down - 52, 128 * across - 56
 
-RUNS = [  # K, transposes, what follows, trips
-    (1096, "ta", "bias", 2),
-    (1096, "", "tanh", 1),
-    (776, "ta tb", "", 2),
-    (1544, "tb", "relu", 1),
-    (4168, "ta", "bias", 1),
-    (8328, "tb", "tanh", 1),
+RUNS = [  # K, transposes, what follows, trips, nodes
+    (1096, "ta", "bias", 2, 1),
+    (1096, "", "tanh", 1, 1),
+    (776, "ta tb", "", 2, 1),
+    (1544, "tb", "relu", 1, 1),
+    (4168, "ta", "bias", 1, 1),
+    (8328, "tb", "tanh", 1, 1),
+    (12288, "ta", "bias", 1, 3),
 ]
 STEPS = [  # optimizer, what it has besides w and the gradient, attributes; rows, columns, K, parts
     ("adam!", ["m", "v"], "lr=0.01, step=$s", 64, 36, 20000, 3),
@@ -55,7 +57,7 @@ def remember(m, n, k, **form):
             })  # yapf: disable
 
 
-for i, (depth, form, end, trips) in enumerate(RUNS):
+for i, (depth, form, end, trips, nodes) in enumerate(RUNS):
     flags = "".join(f", {flag}" for flag in form.split())
     flags += {"bias": f", bias=@c{i}, tail=relu", "relu": ", tail=relu"}.get(end, "")
     tensor("state", f"a{i}", *([depth, HIGH] if "ta" in form else [HIGH, depth]), normal(i + 1))
@@ -68,7 +70,7 @@ for i, (depth, form, end, trips) in enumerate(RUNS):
     else:
         body += [f"    @r{i} = matmul @a{i}, @b{i}{flags}"]
     body += [f"    %m{i} = max @r{i}", f"    @a{i} = add @a{i}, %m{i}", "  }"]
-    remember(HIGH, WIDE, depth, rows=128, columns=128, split=1, runs=processors)
+    remember(HIGH, WIDE, depth, rows=128, columns=128, split=nodes, runs=processors)
 
 for i, (opcode, besides, attributes, rows, columns, depth, parts) in enumerate(STEPS):
     tensor("state", f"x{i}", depth, rows, normal(i + 301))

@@ -139,6 +139,51 @@ TEST_CASE("runs have all k of all tiles once, in parts of about one length, in o
   }
 }
 
+TEST_CASE("runs of a product whose k is divided go on from one part to the next") {
+  MatrixTiles tiles;
+  tiles.rows = tiles.columns = 128;
+  MatrixShape shape;
+  for (const auto& [m, n, split, of] :
+       {std::tuple{768, 768, 4, 132}, {768, 2304, 4, 132}, {300, 12, 2, 5}, {130, 500, 7, 50}}) {
+    shape.m = m;
+    shape.n = n;
+    shape.k = kOrderedSegment;
+    shape.whole_k = split * shape.k;
+    tiles.split = split;
+    tiles.runs = of;
+    count_tiles(tiles, shape);
+    INFO(m << " x " << n << " in " << split << " parts and " << of << " runs");
+    REQUIRE(may_have_ordered_runs(shape, tiles));
+    std::vector<int64_t> length(static_cast<size_t>(of), 0);
+    std::set<int64_t> begun;
+    for (tiles.part = 0; tiles.part < split; ++tiles.part) {
+      shape.first_k = tiles.part * shape.k;
+      const Runs runs(shape, tiles);
+      for (int64_t tile = 0; tile < tiles.count; ++tile) {
+        int64_t k = shape.first_k;
+        const auto take = [&](int64_t run, Depth depth) {
+          CHECK(depth.first == k);
+          k += depth.count;
+          length[static_cast<size_t>(run)] += depth.count / kRunStep;
+        };
+        CHECK(runs.last_run(tile) - runs.first_run(tile) <= 1);
+        if (runs.first_run(tile) != runs.last_run(tile)) {
+          CHECK(runs.tile_begun(runs.first_run(tile)) == tile);
+          CHECK(begun.insert(runs.first_run(tile)).second);
+          take(runs.first_run(tile), runs.begun(runs.first_run(tile)));
+        }
+        take(runs.last_run(tile), runs.ended(tile));
+        CHECK(k == shape.first_k + shape.k);
+      }
+      for (int64_t run = 0; run < of; ++run)
+        if (runs.tile_begun(run) != kNone) CHECK(begun.contains(run));
+      CHECK(std::ranges::max(length) <= runs.longest());
+    }
+    const auto [least, most] = std::ranges::minmax(length);
+    CHECK(most - least <= 1);
+  }
+}
+
 TEST_CASE("tiles that share lines of the larger operand come to the same k at the same time") {
   MatrixShape shape;
   shape.k = shape.whole_k = 16384;
@@ -180,29 +225,42 @@ TEST_CASE("a product in runs leaves what the reference leaves, whoever comes fir
 }
 
 TEST_CASE("an ordered product in runs leaves the bits of the reference") {
-  for (const auto& [processors, rows, depth] :
-       {std::tuple{3, 600, 1096}, {3, 400, 4168}, {2, 300, 8200}}) {
-    INFO(processors << " processors, " << rows << " rows, " << depth << " k");
+  for (const auto& [processors, rows, depth, split] : {std::tuple{3, 600, 1096, 1},
+                                                       {3, 400, 4168, 1},
+                                                       {2, 300, 8200, 1},
+                                                       {4, 300, 8192, 2},
+                                                       {5, 200, 12288, 3}}) {
+    INFO(processors << " processors, " << rows << " rows, " << depth << " k in " << split);
     Device device = device_of(processors);
     device.matrix_rows = device.matrix_columns = 64;
     device.interprets = true;  // else it would be a narrow one
     const isa::Module module = assembled(ordered_program(rows, depth));
-    const Plan plan = linked_with_tiles(
-        module, device, {}, [&](const MatrixTiles& tiles) { return tiles.runs == processors; });
+    const Plan plan =
+        linked_with_tiles(module, device, {}, [&, parts = split](const MatrixTiles& tiles) {
+          return tiles.runs == processors && tiles.split == parts;
+        });
     CHECK(errors_of(plan) == "");
     CHECK((run(module, plan, 1) == reference(module)));
-    // A run's tasks end with the tile that another has begun, which no task waits for late.
-    const auto ended = std::ranges::find(plan.nodes, OfRuns::ended, &Node::of_runs);
-    REQUIRE(ended != plan.nodes.end());
     CHECK(std::ranges::none_of(plan.waits, &Wait::late));
-    const Runs runs(matrix_shape(*ended), plan.tilings[ended->tiles]);
-    std::set<uint32_t> over;  // processors
-    for (uint32_t t = ended->first_task; t < ended->first_task + ended->tasks; ++t) {
-      const Task& task = plan.tasks[t];
-      CHECK(!over.contains(task.processor));
-      if (runs.ended(task.first).first != 0) over.insert(task.processor);
+    // What a run has of a part ends with the tile that another has begun, and nothing is begun behind what ends a tile.
+    int64_t parts = 0;
+    bool some_over = false;
+    for (const Node& node : plan.nodes) {
+      if (node.of_runs == OfRuns::begun) CHECK(parts == 0);
+      if (node.of_runs != OfRuns::ended) continue;
+      ++parts;
+      const MatrixShape shape = matrix_shape(node);
+      const Runs runs(shape, plan.tilings[node.tiles]);
+      std::set<uint32_t> over;  // processors
+      for (uint32_t t = node.first_task; t < node.first_task + node.tasks; ++t) {
+        const Task& task = plan.tasks[t];
+        CHECK(!over.contains(task.processor));
+        if (runs.ended(task.first).first != shape.first_k) over.insert(task.processor);
+      }
+      some_over = some_over || !over.empty();
     }
-    CHECK(!over.empty());
+    CHECK(parts == split);
+    CHECK(some_over);
   }
 }
 
