@@ -131,7 +131,7 @@ plan::Runs runs_of(const Matrix& of) {
   tiles.part_columns = of.part_columns;
   tiles.runs = of.runs.count;
   tiles.split = of.runs.split;
-  tiles.part = of.runs.segment;
+  tiles.segment = of.runs.segment;
   if (of.runs.together == 2) tiles.pairing = plan::Pairing::columns;
   tiles.transposed = of.transposed != 0;
   return {shape, tiles};

@@ -139,7 +139,7 @@ void Describer::describe_runs() {
   runs.first_row = static_cast<uint16_t>(tiles.first / tiles.across);
   runs.part = static_cast<uint8_t>(of_.of_runs) & 0xF;
   runs.split = static_cast<uint8_t>(tiles.split);
-  runs.segment = static_cast<uint8_t>(tiles.part);
+  runs.segment = static_cast<uint8_t>(tiles.segment);
   runs.together = tiles.pairing == plan::Pairing::columns ? 2 : 1;
   if (of_.of_runs == plan::OfRuns::ended)
     runs.begun = static_cast<uint8_t>(

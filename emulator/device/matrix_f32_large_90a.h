@@ -65,12 +65,14 @@ TREK_TILE void take_begun(const Task& task, uint32_t sums, uint32_t first) {
   if (first >= kSegment) take(from + kTotals, sums + kSums);
 }
 
-// A lane's sums of a segment, behind which it has 16 fours in shared memory, kFour apart.
+// A lane's sums of a segment: in registers, or in shared memory at the place where they are left, 16 fours, kFour apart.
 template <bool kInRegisters>
 struct Segment;
 template <>
 struct Segment<false> {
-  TREK_TILE_MEMBER void begin(uint32_t, bool) {}
+  TREK_TILE_MEMBER void begin(uint32_t sums, bool is_empty) {
+    if (is_empty) clear_sums(sums);
+  }
   TREK_TILE_MEMBER void add(uint32_t sums, Patch& block) { add_block(sums, block); }
   TREK_TILE_MEMBER void leave(uint32_t) {}
 };
@@ -78,7 +80,7 @@ template <>
 struct Segment<true> {
   Patch of;
 
-  // Those that are there, or none.
+  // With those that are there, or with none.
   TREK_TILE_MEMBER void begin(uint32_t sums, bool is_empty) {
     clear_patch(of);
     if (is_empty) return;
@@ -96,7 +98,7 @@ struct Segment<true> {
       for (uint32_t j = 0; j < 8; ++j) of[i][j] += block[i][j];
     clear_patch(block);
   }
-  // Puts them there; what comes is another segment.
+  // Behind this it is the next one.
   TREK_TILE_MEMBER void leave(uint32_t sums) {
 #pragma unroll
     for (uint32_t v = 0; v < kPieces; ++v) store_four(sums + v * kFour, half_row(of, v / 2, v % 2));
@@ -135,10 +137,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   constexpr bool kInRegisters = kSpecialised && !kLeftByLine && !kRightByLine;
   Patch sum;
   Segment<kInRegisters> segment;
-  if (first != 0)
-    take_begun(task, sums, first);
-  else if (!kInRegisters)
-    clear_sums(sums);
+  if (first != 0) take_begun(task, sums, first);
   segment.begin(sums, first == 0);
   clear_patch(sum);
 

@@ -198,7 +198,7 @@ struct MatrixTiles {
   bool transposed = false;
   // That the k of all tiles are cut into (runs.h); 0: a task has all k of its tile.
   int64_t runs = 0;
-  int64_t part = 0;  // in runs: which of the nodes that its k is divided between has them
+  int64_t segment = 0;  // in runs: which of the nodes that its k is divided between has them
   // What follows from these: count_tiles(), take_rows().
   int64_t down = 0;
   int64_t across = 0;

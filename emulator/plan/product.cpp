@@ -231,7 +231,7 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
       tiles.runs = device.processors;
       tiles.split = split;
       if (tiles.count <= kMostTurns * tiles.runs &&
-          may_have_ordered_runs(part_in_runs(shape, tiles), tiles))
+          may_have_ordered_runs(segment_in_runs(shape, tiles), tiles))
         found.push_back(tiles);
     };
     add_runs(1);
@@ -302,7 +302,7 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
 // The longest run, which has a task for each of its tiles, and leaves sums to another and goes on from those of one.
 double run_ordered(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   constexpr double kSums = 5000;
-  const Runs runs(part_in_runs(work.shape, tiles), tiles);
+  const Runs runs(segment_in_runs(work.shape, tiles), tiles);
   const auto tasks = static_cast<double>(runs.most_ended() + 1);
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   return large_parts(device, work, static_cast<double>(runs.longest()), outputs) +

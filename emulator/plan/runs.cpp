@@ -18,10 +18,10 @@ bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
          may_have_runs(shape, tiles);
 }
 
-MatrixShape part_in_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
-  MatrixShape part = shape;
-  part.k /= tiles.split;
-  return part;
+MatrixShape segment_in_runs(const MatrixShape& shape, const MatrixTiles& tiles) {
+  MatrixShape segment = shape;
+  segment.k /= tiles.split;
+  return segment;
 }
 
 int64_t totals_of_run(const MatrixShape& shape, const MatrixTiles& tiles) {
@@ -49,15 +49,15 @@ Runs::Runs(const MatrixShape& shape, const MatrixTiles& tiles)
     : together_(tiles.pairing == Pairing::columns ? 2 : 1),
       side_by_side_(tiles.transposed),
       first_(tiles.first),
-      parts_(tiles.split),
-      part_(tiles.part),
+      segments_(tiles.split),
+      segment_(tiles.segment),
       down_(tiles.count / tiles.across / (side_by_side_ ? 1 : together_)),
       across_(side_by_side_ ? tiles.across / together_ : tiles.across),
       by_columns_(shape.m > shape.n),
       first_k_(shape.first_k),
       k_(shape.k),
       steps_(run_steps(shape)) {
-  const int64_t all = parts_ * places() * steps_;
+  const int64_t all = segments_ * places() * steps_;
   const int64_t runs = tiles.runs / together_;
   const int64_t least = is_ordered(tiles) ? 1 : kLeastOfRun;
   for (int64_t run = 0; run <= runs; ++run) {
@@ -90,7 +90,7 @@ Depth Runs::depth_of(int64_t first_step, int64_t end_step) const {
 
 int64_t Runs::tile_begun(int64_t run) const {
   const int64_t end = end_of(run);
-  const int64_t place = end / steps_ - part_ * places();
+  const int64_t place = end / steps_ - segment_ * places();
   if (end % steps_ == 0 || place < 0 || place >= places()) return kNone;
   return tile_at({place, run % together_});
 }

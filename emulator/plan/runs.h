@@ -44,10 +44,10 @@ inline constexpr int64_t kLeastRun = 12;
 class Runs {
  public:
   // Of a product that may have so many, or of its tiles from MatrixTiles::first on, a whole number of rows of them; where its
-  // k is divided, of MatrixTiles::part, whose k is that of the shape.
+  // k is divided, of MatrixTiles::segment, whose k is that of the shape.
   Runs(const MatrixShape& shape, const MatrixTiles& tiles);
 
-  // The tile that a run comes to last and does not end, if it is of this part, or kNone; and the k that it has of it, counted
+  // The tile that a run comes to last and does not end, if it is of this segment, or kNone; and the k that it has of it, counted
   // from the product's first, as elsewhere.
   int64_t tile_begun(int64_t run) const;
   Depth begun(int64_t run) const;
@@ -62,7 +62,7 @@ class Runs {
   }
 
   int64_t together() const { return together_; }  // runs that have the same k: 1 or 2
-  // The steps of the longest run, the most that are begun of a tile, and the most tiles that a run ends, of all parts.
+  // The steps of the longest run, the most that are begun of a tile, and the most tiles that a run ends, of all segments.
   int64_t longest() const;
   int64_t most_begun() const;
   int64_t most_ended() const;
@@ -75,7 +75,7 @@ class Runs {
   };
   Spot spot_of(int64_t tile) const;
   int64_t tile_at(Spot spot) const;
-  int64_t start_of(Spot spot) const { return (part_ * places() + spot.place) * steps_; }
+  int64_t start_of(Spot spot) const { return (segment_ * places() + spot.place) * steps_; }
   int64_t begin_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_)]; }
   int64_t end_of(int64_t run) const { return cuts_[static_cast<size_t>(run / together_) + 1]; }
   int64_t places() const { return down_ * across_; }
@@ -84,8 +84,8 @@ class Runs {
   int64_t together_;
   bool side_by_side_;  // the tiles of a pair
   int64_t first_;
-  int64_t parts_;
-  int64_t part_;
+  int64_t segments_;
+  int64_t segment_;
   int64_t down_;  // tiles, or pairs of tiles
   int64_t across_;
   bool by_columns_;
@@ -97,7 +97,7 @@ class Runs {
 };
 
 // What each node of a product in runs has of its k, where that is divided: all have as much.
-MatrixShape part_in_runs(const MatrixShape& shape, const MatrixTiles& tiles);
+MatrixShape segment_in_runs(const MatrixShape& shape, const MatrixTiles& tiles);
 
 // Whether a product in runs is ordered; of others tiles have parts.
 inline bool is_ordered(const MatrixTiles& tiles) { return tiles.part_columns == 0; }
@@ -114,7 +114,7 @@ bool is_read_late(const Plan& plan, const Task& task, const Box& box);
 
 // How many steps a tile has, and whether its product, of a single matrix, can be cut into MatrixTiles::runs: if each then
 // has kLeastRun steps, and no tile of a pair is alone. And an ordered one: if none is shorter than a tile. `shape` is that of
-// a part.
+// a segment.
 inline int64_t run_steps(const MatrixShape& shape) { return (shape.k + kRunStep - 1) / kRunStep; }
 bool may_have_runs(const MatrixShape& shape, const MatrixTiles& tiles);
 bool may_have_ordered_runs(const MatrixShape& shape, const MatrixTiles& tiles);

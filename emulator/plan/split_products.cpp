@@ -217,7 +217,7 @@ Node Products::part_of(const Node& product, Depth depth, int64_t number) {
   node.depth = depth;
   MatrixTiles tiles = plan_.tilings[product.tiles];
   if (tiles.runs == 0) return node;
-  tiles.part = number;
+  tiles.segment = number;
   node.tiles = static_cast<uint32_t>(plan_.tilings.size());
   plan_.tilings.push_back(tiles);
   return node;
@@ -226,7 +226,7 @@ Node Products::part_of(const Node& product, Depth depth, int64_t number) {
 // For what runs begin of tiles: a line for each, of whichever part its tile is.
 Products::Sum Products::lines_of_runs(const Node& product) {
   const MatrixTiles& tiles = plan_.tilings[product.tiles];
-  const MatrixShape shape = part_in_runs(matrix_shape(product), tiles);
+  const MatrixShape shape = segment_in_runs(matrix_shape(product), tiles);
   return temporary(product, "begun",
                    Type::tensor(DType::f32, {tiles.runs, line_of_run(shape, tiles)}));
 }

@@ -156,8 +156,8 @@ TEST_CASE("runs of a product whose k is divided go on from one part to the next"
     REQUIRE(may_have_ordered_runs(shape, tiles));
     std::vector<int64_t> length(static_cast<size_t>(of), 0);
     std::set<int64_t> begun;
-    for (tiles.part = 0; tiles.part < split; ++tiles.part) {
-      shape.first_k = tiles.part * shape.k;
+    for (tiles.segment = 0; tiles.segment < split; ++tiles.segment) {
+      shape.first_k = tiles.segment * shape.k;
       const Runs runs(shape, tiles);
       for (int64_t tile = 0; tile < tiles.count; ++tile) {
         int64_t k = shape.first_k;
