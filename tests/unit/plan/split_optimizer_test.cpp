@@ -60,6 +60,32 @@ TEST_CASE("an optimizer adds the parts of a product that is its gradient") {
     }
 }
 
+TEST_CASE("an optimizer adds parts that are in runs") {
+  const isa::Module module = assembled(R"(
+.state @x f32[8192,140] = normal(0, 0.1, key=1)
+.state @y f32[8192,24] = normal(0, 0.1, key=2)
+.state @w f32[140,24] = normal(0, 1, key=3)
+.func main() {
+  loop $i = 0 until 2 {
+    %g = matmul @x, @y, ta
+    sgd! @w, %g, lr=0.1
+  }
+}
+)");
+  Device device = small_device(3);
+  device.copies_tensors = device.has_tags = true;
+  device.shared_bytes = int64_t{192} * 1024;
+  device.matrix_rows = device.matrix_columns = 64;
+  const Plan plan = linked_with_tiles(module, device, {}, [](const MatrixTiles& tiles) {
+    return tiles.split == 2 && tiles.runs == 3;
+  });
+  CHECK(errors_of(plan) == "");
+  for (const OfRuns part : {OfRuns::begun, OfRuns::ended})
+    CHECK(std::ranges::count(plan.nodes, part, &Node::of_runs) == 2);
+  CHECK(nodes_of(plan, Unit::vector) == 0);
+  CHECK((run(module, plan, 1) == reference(module)));
+}
+
 TEST_CASE(
     "what else reads a gradient, or comes between, leaves its parts to a node that adds them") {
   const std::string_view sgd = "sgd! @w, %g, lr=0.1";
