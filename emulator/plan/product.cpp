@@ -271,8 +271,8 @@ constexpr double kByLine = 0.08;
 // So many blocks of so many outputs, in large parts. Compiled loops of operands whose lines are neighbours have the sums of a
 // segment in registers.
 double large_parts(const Device& device, const ProductWork& work, double blocks, double outputs) {
-  const double each = device.copies_tensors && !device.interprets ? 1.31 + 0.11 * by_line(work)
-                                                                  : 1.42 + kByLine * by_line(work);
+  const double each =
+      is_made(device) ? 1.31 + 0.11 * by_line(work) : 1.42 + kByLine * by_line(work);
   return jobs_of(blocks * std::ceil(outputs / 2048), kPatches * each);
 }
 

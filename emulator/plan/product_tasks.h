@@ -28,6 +28,8 @@ std::vector<MatrixTiles> tensor_candidates(const Device& device, const ProductWo
 // All of them, on so many processors.
 double turns_tensor(const Device& device, const ProductWork& work, const MatrixTiles& tiles,
                     int64_t share);
+// Whether code is made for a product whose operands a copy engine brings.
+inline bool is_made(const Device& device) { return device.copies_tensors && !device.interprets; }
 // What it takes to add sums of parts of k, in cycles: a node that does, each 1024 elements of a processor, and for all
 // processors together each element of a part.
 struct Join {

@@ -134,8 +134,7 @@ constexpr Costs kMadeF32 = [] {
   costs.hidden = 2.55;
   return costs;
 }();
-// Whether code is made for a product, and that for parts of any width; and whether one operand may come to registers.
-bool is_made(const Device& device) { return device.copies_tensors && !device.interprets; }
+// Whether code is made for a product in parts of any width; and whether one operand may come to registers.
 bool makes_parts(const Device& device, const ProductWork& work) {
   return is_made(device) && work.element != isa::DType::f32;
 }

@@ -85,6 +85,7 @@ class Products {
   void split(const Node& product, size_t most);
   void divide(const Node& product, const RowParts& parts, size_t most);
   void cut_into_runs(const Node& product);
+  void as_tiles_say(Node node, size_t most);
   void one(Node& node);
 
   Plan& plan_;
@@ -318,9 +319,7 @@ void Products::divide(const Node& product, const RowParts& parts, size_t most) {
   rest.weight = 0;
   rest.tiles = static_cast<uint32_t>(plan_.tilings.size());
   plan_.tilings.push_back(parts.of_rest);
-  if (parts.of_rest.split > 1) return split(rest, most);
-  if (parts.of_rest.runs > 0) return cut_into_runs(rest);
-  nodes_.push_back(std::move(rest));
+  as_tiles_say(std::move(rest), most);
 }
 
 // What runs begin of tiles, and then the tiles: what stands for the instruction is these.
@@ -330,6 +329,14 @@ void Products::cut_into_runs(const Node& product) {
   Node ended = product;
   end_tiles(ended, begun);
   nodes_.push_back(std::move(ended));
+}
+
+// Divides the k of a node whose tiles are known, if they say so.
+void Products::as_tiles_say(Node node, size_t most) {
+  const MatrixTiles tiles = node.tiles != kNone ? plan_.tilings[node.tiles] : MatrixTiles();
+  if (tiles.split > 1) return split(node, most);
+  if (tiles.runs > 0) return cut_into_runs(node);
+  nodes_.push_back(std::move(node));
 }
 
 void Products::one(Node& node) {
@@ -345,8 +352,7 @@ void Products::one(Node& node) {
           return divide(node, *parts, most);
       if (tiles.split > 1 || tiles.runs > 0) set_tiles(plan_, node, tiles);
     }
-    if (node.tiles != kNone && plan_.tilings[node.tiles].split > 1) return split(node, most);
-    if (node.tiles != kNone && plan_.tilings[node.tiles].runs > 0) return cut_into_runs(node);
+    return as_tiles_say(std::move(node), most);
   }
   nodes_.push_back(std::move(node));
 }

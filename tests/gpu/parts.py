@@ -1,7 +1,7 @@
 """Strict products of f32 whose k several tasks share, of random numbers, so that the order of sums shows: in runs
 (plan/runs.h), of one segment of k and of several, in one node or in a node for each, with tails that registers have and
-others; and in parts that an optimizer
-adds to its gradient, one of each. A program, and a file of tiles that has it done so on a device.
+others; and in parts that an optimizer adds to its gradient, one of each. A program, and a file of tiles that has it done so
+on a device.
 
     python3 tests/gpu/parts.py DEVICE CODE PROCESSORS FOLDER  # parts.trek and tiles.json
 """
