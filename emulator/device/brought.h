@@ -81,7 +81,7 @@ struct alignas(16) Asked {
   uint32_t first_step;  // of the ring, modulo both phases of all slots
   uint32_t begun;       // steps of the first part that have been asked for during the task before
   uint32_t follows;     // not 0: so the ring goes on from that
-  uint32_t unused;
+  uint32_t number;  // of the block's tiles: by which barrier is said that this one has been begun
 };
 
 struct Bringing {
@@ -89,10 +89,13 @@ struct Bringing {
   Asked asked;
 };
 
+inline constexpr uint32_t kTilesBegun = 2;  // that the block does not know of
+
 // The ring that stands, for the warp that asks: of what form it is, and the step that comes next.
 struct RingState {
   uint64_t full[8];
   uint64_t empty[8];
+  uint64_t begun_tile[kTilesBegun];
   uint32_t form;  // slots and readers; 0: none has been made
   uint32_t step;  // modulo both phases of all slots
   // Of tiles by columns: what the other block has told so far, and begun, which is the phases that its barriers are in;

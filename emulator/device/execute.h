@@ -33,9 +33,9 @@ TREK_UNIT __attribute__((always_inline)) void execute_copied(const Block& block,
                                                              const Environment& environment);
 #endif
 // Brings the operands of such a tile; by all lanes of a warp that is none of the block's, to which memory that other
-// blocks wrote must be visible. What is brought next.here() says, in memory at next.arena(). Before it asks for the last of
-// them it calls next.is_followed(), whether the task that is executed next is such a one, too, and its inputs are there by
-// now; next.behind() then says what is brought for that, and there it is said that the ring goes on.
+// blocks wrote must be visible. What is brought next.here() says, in memory at next.arena(). Behind the last of them it calls
+// next.is_followed(), whether the task that is executed next is such a one, too, and its inputs are there by now;
+// next.behind() then says what is brought for that, and there it is said that the ring goes on.
 template <class Next>
 TREK_UNIT void bring_copied(Next next);
 // Tells the block, behind that, that what its task waits for behind its products has come; by the same warp. Compiled

@@ -131,7 +131,8 @@ TREK_TILE uint32_t begin_ring(const Asker& by, uint32_t lane, bool goes_on) {
 }
 
 // Asks for the slots of the part at `row` and `column` from order.k on, in that order, until order.k is `stop` or there
-// are no more; or until wait(barrier, parity), for a slot to be empty, says that it will not be: not so. By elected().
+// are no more, which may be at once; or until wait(barrier, parity), for a slot to be empty, says that it will not be: not
+// so. By elected().
 // Narrow parts wait for this loop: with elections in it, its 50 instructions took 500 cycles. So what brings the right
 // operand by halves, those of two blocks or its own, is a loop of its own, and so is what brings both operands in one copy
 // each. (Gone through by all lanes, one of which asks, it is no shorter: what copies take ptxas moves to registers of the
@@ -150,7 +151,7 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
   const uint32_t ring = Ring90::begin(by.shared);
   const uint32_t slot_bytes = Ring90::slot_bytes(lines, brought.rows);
   const TensorMap* maps = by.maps;
-  if (order.k == stop) return true;
+  if (order.k == stop || order.k >= brought.k) return true;
   TREK_ROLLED
   do {
     const uint32_t k = order.k;

@@ -36,9 +36,18 @@ TREK_TILE uint32_t memory_of(const Task& task) { return shared_address(task.shar
 // The block has given a part whose tail needed the ring's memory; the warp that asks for copies waits for that.
 TREK_TILE void say_given() { asm volatile("bar.arrive 2, 288;" ::: "memory"); }
 TREK_TILE void await_given() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
-// That warp has begun a tile whose ring does not go on from the one before; the block waits for it.
-TREK_TILE void say_begun() { asm volatile("bar.arrive 15, 288;" ::: "memory"); }
-TREK_TILE void await_begun() { asm volatile("bar.sync 15, 288;" ::: "memory"); }
+// That warp has begun a tile, with the ring of the one before or with another: where its first step is, the block, which may
+// be through with the one before, does not know until then. It may be a tile ahead, so barriers take turns.
+TREK_TILE uint32_t begun(uint32_t shared, const Asked& asked) {
+  return shared + Ring90::kStateAt + static_cast<uint32_t>(offsetof(RingState, begun_tile)) +
+         8 * (asked.number % kTilesBegun);
+}
+TREK_TILE void say_begun(uint32_t shared, const Asked& asked) {
+  barrier_arrive(begun(shared, asked));
+}
+TREK_TILE void await_begun(uint32_t shared, const Asked& asked) {
+  barrier_wait(begun(shared, asked), asked.number / kTilesBegun % 2);
+}
 
 // What is brought for the block's task, where its threads look: at a place that is always the same, from which ptxas takes
 // numbers to registers of the warp, of which there are some left during products.
@@ -59,15 +68,13 @@ TREK_TILE OfRuns part_of_runs(const Task& task) {
   return kHasPairs ? static_cast<OfRuns>(task.node().matrix.runs.part) : OfRuns::none;
 }
 
-// By the block: waits until its task has been begun, which it may have been during the one before. Both ways end in one
-// sync, behind which ptxas knows all lanes to be together: else it has those wait for each other at every branch of the
-// loops of products, of which f32 ones then took 4 % longer.
+// By the block: waits until its task has been begun, which it may have been during the one before. Behind the sync ptxas knows
+// all lanes to be together: else it has those wait for each other at every branch of the loops of products, of which f32 ones
+// then took 4 % longer.
 TREK_TILE void begin_tile(const Task& task) {
   const Bringing& from = *trek_bringing();
-  if (from.asked.follows == 0)
-    await_begun();
-  else if (task.thread() < 32)
-    keep_bringing(task.thread(), from);
+  await_begun(memory_of(task), from.asked);
+  if (task.thread() < 32) keep_bringing(task.thread(), from);
   task.sync();
 }
 
@@ -83,22 +90,19 @@ TREK_TILE bool can_go_on(const Joint& before, const Bringing& behind) {
   const bool is_read = overlap(before.result, to.left) || overlap(before.result, to.right);
   return to.form == before.form && to.form != Joint::kAlone && !is_read;
 }
-// Says that it does, from the last step of `before` on, which is to be at `place`; and gives how many of its first steps are
-// to be asked for. By elected(), before that last step is asked for: the block finds it said behind that.
-TREK_TILE uint32_t go_on(const Brought& before, RingPlace place, Bringing& behind) {
+// Begins the task `behind` with that ring, from `place` on; and gives how many of its first steps are to be asked for. By
+// elected().
+TREK_TILE uint32_t go_on(const Asker& by, RingPlace place, Bringing& behind) {
+  const Brought& before = by.brought;
   const uint32_t slots = before.slots;
-  move_on(place, slots);
-  uint32_t free = slots;
-  if (shares_depth(before)) {
-    const uint32_t sums = slots_for_sums(before.columns);
-    for (uint32_t i = 0; i < sums; ++i) move_on(place, slots);
-    free -= sums;
-  }
-  // One step is left, with which the task behind that one may be asked for.
+  const uint32_t free = shares_depth(before) ? slots - slots_for_sums(before.columns) : slots;
   const uint32_t steps = behind.what.steps;
-  const uint32_t begun = steps <= free ? steps - 1 : free;
-  behind.asked = {ring_step(place, slots), begun, 1, 0};
-  return begun;
+  const uint32_t asked = steps < free ? steps : free;
+  behind.asked.first_step = ring_step(place, slots);
+  behind.asked.begun = asked;
+  behind.asked.follows = 1;
+  say_begun(by.shared, behind.asked);
+  return asked;
 }
 
 // Waits until `count` slots from a place on are empty, and says whether they are.
@@ -170,6 +174,7 @@ TREK_TILE bool go_on_together(const Asker& by, Next next) {
   RingState& ring = ring_state();
   const bool goes_on = next.is_followed() && can_go_on(by.brought.joint, next.behind());
   const Told told = told_of(by.shared, ring.heard);
+  barrier_expect(told.barrier, kWordBytes);
   tell_other_block(in_other_block(told.word), goes_on ? 1 : 0, in_other_block(told.barrier));
   ring.goes_on = goes_on ? 1 : 0;
   ring.is_unheard = 1;
@@ -211,9 +216,6 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
   if constexpr (kByHalves)
     if (together && begins && !begin_together(by, next)) return 0;
   uint32_t first_k = brought.first_k + begun * brought.depth;
-  const uint32_t last_k = brought.first_k + (brought.steps - 1) * brought.depth;
-  uint32_t steps_behind = 0;  // that are asked for
-  bool goes_on = false;
   TREK_ROLLED
   for (uint32_t row = brought.first_row; row < brought.end_row; row += brought.rows) {
     TREK_ROLLED
@@ -221,28 +223,21 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
          column += brought.columns) {
       SlotOrder order = order_of(brought, first_k);
       first_k = 0;
-      bool last =
-          row + brought.rows >= brought.end_row && column + brought.columns >= brought.end_column;
-      TREK_ROLLED
-      for (;;) {
-        if (!ask<kByHalves>(by, row, column, last ? last_k : kNoStop, order, place, wait)) return 0;
-        if (!last) break;
-        // The last slot comes behind the question.
-        last = false;
-        if constexpr (kByHalves)
-          goes_on = together && go_on_together(by, next);
-        else
-          goes_on = brought.joint.form != Joint::kAlone && next.is_followed() &&
-                    can_go_on(brought.joint, next.behind());
-        if (goes_on) steps_behind = go_on(brought, place, next.behind());
-      }
+      if (!ask<kByHalves>(by, row, column, kNoStop, order, place, wait)) return 0;
     }
   }
-  if constexpr (kHasPairs) {
+  if constexpr (kHasPairs)
     if (shares_depth(brought)) free_for_sums(by, place);
-    // No arrival of the other block is to come behind the ring's end.
+  bool goes_on = false;
+  if constexpr (kByHalves)
+    goes_on = together && go_on_together(by, next);
+  else
+    goes_on = brought.joint.form != Joint::kAlone && next.is_followed() &&
+              can_go_on(brought.joint, next.behind());
+  const uint32_t steps_behind = goes_on ? go_on(by, place, next.behind()) : 0;
+  // No arrival of the other block is to come behind the ring's end.
+  if constexpr (kHasPairs)
     if (together && !goes_on) await_empty(by, place, brought.slots, wait);
-  }
   const uint32_t step = ring_step(place, brought.slots);
   if (steps_behind == 0) return step;
   const Asker at = asker_of(next.behind().what, next.arena());
@@ -275,10 +270,10 @@ TREK_TILE void bring_tile(Next next) {
     first_step = begin_ring(by, lane, goes_on);
     before_engine(brought.joint.stays == 0);
     warp_sync();  // all have read it
-    if (lane == 0) here.asked.first_step = first_step;
-    warp_sync();
-    keep_bringing(lane, here);
-    say_begun();
+    if (lane == 0) {
+      here.asked.first_step = first_step;
+      say_begun(by.shared, here.asked);
+    }
   }
   if (!is_ended(brought)) {
     if (elected()) {

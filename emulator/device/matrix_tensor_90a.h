@@ -260,7 +260,10 @@ TREK_TILE void exchange_sums(const Task& task, const Brought& brought, uint32_t 
     return Ring90::begin(shared) + slot * slot_bytes + piece % kOfSlot * kPieceBytes +
            opaque(task.thread()) * 16;
   };
-  if (task.thread() == 0) barrier_expect(sent, kPieces * kPieceBytes);
+  if (task.thread() == 0) {
+    barrier_expect(free, kWordBytes);
+    barrier_expect(sent, kPieces * kPieceBytes);
+  }
   const bool may_send = trek_await_pair(free, parity) && other_has_passed(free, parity);
   const uint32_t free_slot = load_word(in_pair(shared, offsetof(Pair, free_slot)));
   const uint32_t to = in_other_block(sent);

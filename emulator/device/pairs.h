@@ -64,11 +64,13 @@ TREK_TILE uint32_t in_other_block(uint32_t address) {
 TREK_TILE void arrive_in_other_block(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// The same with a word that is there before that, for who waits by other_has_passed().
+// A word to the other block, which is what its barrier waits for (kWordBytes, and one arrival of its own), for who waits by
+// other_has_passed(). An arrival that releases the word would wait until the device has all that this thread wrote, some
+// 1 000 cycles.
+inline constexpr uint32_t kWordBytes = 4;
 TREK_TILE void tell_other_block(uint32_t word, uint32_t value, uint32_t barrier) {
   asm volatile(
-      "st.shared::cluster.u32 [%0], %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%2];" ::"r"(word),
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(word),
       "r"(value), "r"(barrier)
       : "memory");
 }

@@ -207,6 +207,7 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
 static_assert(kSlotWaits <= 32);
 TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorState& state,
                                 uint32_t lane) {
+  [[maybe_unused]] uint32_t tiles = 0;  // whose operands are brought
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
@@ -219,7 +220,7 @@ TREK_RESIDENT void wait_for_all(const Launch& launch, Shared& shared, ProcessorS
       slot.skip = load_volatile(&shared.left);
     }
 #ifdef TREK_SM90A
-    if (lane == 0 && slot.record.kind == Kind::copied) slot.bringing.asked = {};
+    if (lane == 0 && slot.record.kind == Kind::copied) slot.bringing.asked = {0, 0, 0, tiles++};
 #endif
     if (!await_all(launch, state, node, slot.due.moment, counter, slot.due.target[lane]) &&
         lane == 0) {
@@ -574,6 +575,9 @@ resident(const trek::resident::Launch parameters) {
     trek::device::begin_tasks(block_of_units(shared));
     shared.left = 0;
     shared.ring = {};
+#ifdef TREK_SM90A
+    for (uint64_t& barrier : shared.ring.begun_tile) barrier_init(&barrier, 1);
+#endif
     make_pair(shared);
     shared.decisions = decisions_before(parameters);
     follow_launch_before();

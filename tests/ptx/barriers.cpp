@@ -104,12 +104,12 @@ struct Mbarrier {
   uint16_t expected;
   uint16_t pending;
   uint16_t mark_and_phase;
-  int16_t to_come;  // bytes, in units of 16; less than none: they came before they were expected
+  int16_t to_come;  // bytes, in units of 4; less than none: they came before they were expected
 };
 static_assert(sizeof(Mbarrier) == 8);
 constexpr uint16_t kMark = 0x5AB0;
 // All copies come in units of 16 bytes.
-constexpr uint32_t kByteUnit = 16;
+constexpr uint32_t kByteUnit = 4;
 
 Mbarrier read_barrier(Warp& warp, uint64_t at, uint32_t lane) {
   Mbarrier barrier;
@@ -130,7 +130,7 @@ void take_arrival(Warp& warp, uint64_t at, uint32_t bytes, uint32_t lane) {
   Mbarrier barrier = read_barrier(warp, at, lane);
   if (barrier.pending == 0)
     warp.fail("more arrivals than the mbarrier waits for", static_cast<int>(lane));
-  if (bytes % kByteUnit != 0) warp.fail("bytes that are no pieces of 16", static_cast<int>(lane));
+  if (bytes % kByteUnit != 0) warp.fail("bytes that are no words", static_cast<int>(lane));
   barrier.to_come = static_cast<int16_t>(barrier.to_come + bytes / kByteUnit);
   --barrier.pending;
   write_barrier(warp, at, barrier, lane);

@@ -44,30 +44,20 @@ void arrive(Warp& warp, const Instruction& i, uint32_t lanes) {
   });
 }
 
-// st [a], x
-void store(Warp& warp, const Instruction& i, uint32_t lanes) {
-  const Addresses to = addresses(warp, i, 0);
-  const uint32_t* words = warp.words(i.operands[1]);
-  for_lanes(lanes, [&](uint32_t lane) {
-    std::memcpy(owner_of(warp, to[lane], lane)
-                    .memory(Space::shared, within(to[lane]), sizeof words[lane], 0),
-                &words[lane], sizeof words[lane]);
-  });
-}
-
-// st.async [a], {x, y, z, w}, [barrier]: comes at a random moment.
+// st.async [a], x or {x, y, z, w}, [barrier]: comes at a random moment.
+template <uint32_t kWords>
 void send(Warp& warp, const Instruction& i, uint32_t lanes) {
   struct Piece {
-    uint32_t words[4];
+    uint32_t words[kWords];
   };
   const Addresses to = addresses(warp, i, 0);
-  const Addresses barrier = addresses(warp, i, 5);
+  const Addresses barrier = addresses(warp, i, 1 + kWords);
   for_lanes(lanes, [&](uint32_t lane) {
     Warp& there = owner_of(warp, to[lane], lane);
     if (&there != &owner_of(warp, barrier[lane], lane))
       warp.fail("bytes for one block that arrive at another", static_cast<int>(lane));
     Piece piece{};
-    for (uint32_t e = 0; e < 4; ++e) piece.words[e] = warp.words(i.operands[1 + e])[lane];
+    for (uint32_t e = 0; e < kWords; ++e) piece.words[e] = warp.words(i.operands[1 + e])[lane];
     const uint32_t at = within(to[lane]);
     const uint32_t arrives_at = within(barrier[lane]);
     there.block().add_engine_copy([&there, piece, at, arrives_at] {
@@ -100,8 +90,8 @@ void add_clusters(Handlers& h) {
   h["%cluster_ctarank"] = cluster_rank;
   h["mapa.shared::cluster.u32"] = map_address;
   h["mbarrier.arrive.shared::cluster.b64"] = arrive;
-  h["st.shared::cluster.u32"] = store;
-  h["st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"] = send;
+  h["st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32"] = send<1>;
+  h["st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"] = send<4>;
   h["barrier.cluster.arrive"] = begin_meeting;
   h["barrier.cluster.wait"] = meet;
 }

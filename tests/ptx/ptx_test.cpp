@@ -126,14 +126,16 @@ TEST_CASE("blocks of a cluster send to each other's shared memory") {
                   give,
               memory);
   check(bench, 11);
-  // A word that is there before the arrival.
-  Bench tells(begin +
-                  "add.s32 %r8, %r3, 20; st.shared::cluster.u32 [%r7], %r8;"
-                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];"
-                  "AGAIN: mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r2], 0;"
-                  "@!%p1 bra AGAIN; ld.shared.u32 %r9, [%r6];" +
-                  give,
-              memory);
+  // A word.
+  Bench tells(
+      begin +
+          "add.s32 %r8, %r3, 20;"
+          "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r8, [%r5];"
+          "mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 4;"
+          "AGAIN: mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 %p1, [%r2], 0;"
+          "@!%p1 bra AGAIN; ld.shared.u32 %r9, [%r6];" +
+          give,
+      memory);
   check(tells, 21);
   // A block that does not stay for the other.
   Bench leaves(begin +
