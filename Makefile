@@ -25,8 +25,8 @@ test: ## Build and run every test, with 60 s of each fuzzer under sanitizers
 	tools/setup test
 	$(CONFIGURE) dev
 	cmake --build --preset dev
-	$(CONFIGURE) asan
-	cmake --build --preset asan --target $(TOOLS) $(FUZZERS:%=fuzz-%)
+	$(CONFIGURE) asan-ref
+	cmake --build --preset asan-ref --target $(TOOLS) $(FUZZERS:%=fuzz-%)
 	ctest --preset dev -j $(JOBS)
 
 figures: ## Measure the accuracy figures that the manual shows (long)
@@ -36,8 +36,8 @@ figures: ## Measure the accuracy figures that the manual shows (long)
 
 fuzz: ## Fuzz each reader for FUZZ_SECONDS (600) under ASan and UBSan
 	tools/setup test
-	$(CONFIGURE) asan
-	cmake --build --preset asan --target $(FUZZERS:%=fuzz-%)
+	$(CONFIGURE) asan-ref
+	cmake --build --preset asan-ref --target $(FUZZERS:%=fuzz-%)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(FUZZERS)
 
 coverage: ## Report the lines of isa/ and assembler/ that tests reach; fail below 95 %

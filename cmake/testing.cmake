@@ -18,7 +18,7 @@ endif()
 
 # The build with sanitizers, whose programs tests of this build run: fuzzers, and tools for comparing
 # the digests of two compilers.
-set(TREK_ASAN_BIN ${PROJECT_SOURCE_DIR}/build/asan/bin)
+set(TREK_ASAN_BIN ${PROJECT_SOURCE_DIR}/build/asan-ref/bin)
 
 set(trek_test_environment TREK_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY} TREK_ASAN_BIN=${TREK_ASAN_BIN})
 
