@@ -6,7 +6,7 @@
 // both. A block's memory is written only once it has said that it is free, so blocks need not begin together; who waits
 // asks now and then whether the other will ever come. If not, the launch ends, and nothing more goes to the other block.
 //
-// Tiles by columns want rings that are in the same slot. Before the last copies of one the blocks tell each other whether
+// Tiles by columns want rings that are in the same slot. Behind the last copies of one the blocks tell each other whether
 // they go on from there with the next; only where both do they, and else both begin anew, with the first slot, once the
 // other has its ring. What is said of a tile is heard where the next one begins, which may be when the other block is
 // through with a tile of few steps: so it may be two tiles ahead, and words and their barriers are two.
