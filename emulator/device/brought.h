@@ -81,7 +81,7 @@ struct alignas(16) Asked {
   uint32_t first_step;  // of the ring, modulo both phases of all slots
   uint32_t begun;       // steps of the first part that have been asked for during the task before
   uint32_t follows;     // not 0: so the ring goes on from that
-  uint32_t number;  // of the block's tiles: by which barrier is said that this one has been begun
+  uint32_t tile;  // its number among the block's: by which barrier is said that it has been begun
 };
 
 struct Bringing {
@@ -89,7 +89,8 @@ struct Bringing {
   Asked asked;
 };
 
-inline constexpr uint32_t kTilesBegun = 2;  // that the block does not know of
+// Tiles that may have been begun before the block knows of it.
+inline constexpr uint32_t kTilesBegun = 2;
 
 // The ring that stands, for the warp that asks: of what form it is, and the step that comes next.
 struct RingState {

@@ -38,15 +38,11 @@ TREK_TILE void say_given() { asm volatile("bar.arrive 2, 288;" ::: "memory"); }
 TREK_TILE void await_given() { asm volatile("bar.sync 2, 288;" ::: "memory"); }
 // That warp has begun a tile, with the ring of the one before or with another: where its first step is, the block, which may
 // be through with the one before, does not know until then. It may be a tile ahead, so barriers take turns.
-TREK_TILE uint32_t begun(uint32_t shared, const Asked& asked) {
-  return shared + Ring90::kStateAt + static_cast<uint32_t>(offsetof(RingState, begun_tile)) +
-         8 * (asked.number % kTilesBegun);
-}
 TREK_TILE void say_begun(uint32_t shared, const Asked& asked) {
-  barrier_arrive(begun(shared, asked));
+  barrier_arrive(Ring90::begun_tile(shared, asked.tile));
 }
 TREK_TILE void await_begun(uint32_t shared, const Asked& asked) {
-  barrier_wait(begun(shared, asked), asked.number / kTilesBegun % 2);
+  barrier_wait(Ring90::begun_tile(shared, asked.tile), asked.tile / kTilesBegun % 2);
 }
 
 // What is brought for the block's task, where its threads look: at a place that is always the same, from which ptxas takes

@@ -46,6 +46,10 @@ struct Ring90 {
   TREK_TILE uint32_t empty(uint32_t shared, uint32_t slot) {
     return shared + kStateAt + static_cast<uint32_t>(offsetof(RingState, empty)) + 8 * slot;
   }
+  TREK_TILE uint32_t begun_tile(uint32_t shared, uint32_t tile) {
+    return shared + kStateAt + static_cast<uint32_t>(offsetof(RingState, begun_tile)) +
+           8 * (tile % kTilesBegun);
+  }
 };
 static_assert(sizeof(RingState::full) == 8 * Ring90::kMostSlots);
 static_assert(Ring90::slots(256) >= 4 && Ring90::slots(320) >= 3);

@@ -12,11 +12,7 @@ check() {
   local at=$folder/$1
   mkdir "$at"
   python3 tests/gpu/pairs.py "$device" "$code" "$processors" "$at" "$1/$parts"
-  export TREK_TUNED=$at/tiles.json
-  "$run" "$at/pairs.trek" --engine ref --numerics fast --digest --quiet >"$at/ref" || return 1
-  "$run" "$at/pairs.trek" --engine jit --numerics fast --digest --profile --quiet >"$at/jit" || return 1
-  diff "$at/ref" <(grep '^@' "$at/jit") || { echo "part $1: the JIT differs from ref"; return 1; }
-  grep -E 'tiles: tuned, ([0-9]+) of \1 products' "$at/jit" || { echo "part $1: not all products have the tiles of the file"; return 1; }
+  agrees_in_tiles "$at/pairs.trek" --numerics fast
 }
 checks=()
 for part in $(seq "$parts"); do
@@ -37,4 +33,4 @@ for trap in even=0 even=2 odd=0 odd=1 even=-1; do
   done
   diff "$folder/trap-ref" "$folder/trap-jit" || { echo "with a trap ($trap) the JIT differs from ref"; exit 1; }
 done
-echo "the JIT leaves the bits of ref in $(cat "$folder"/*/ref | grep -c '^@') tensors"
+echo "the JIT leaves the bits of ref in $(cat "$folder"/*/pairs.trek.ref | grep -c '^@') tensors"

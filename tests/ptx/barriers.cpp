@@ -108,7 +108,7 @@ struct Mbarrier {
 };
 static_assert(sizeof(Mbarrier) == 8);
 constexpr uint16_t kMark = 0x5AB0;
-// All copies come in units of 16 bytes.
+// All that comes is words: of copies sixteen bytes at least.
 constexpr uint32_t kByteUnit = 4;
 
 Mbarrier read_barrier(Warp& warp, uint64_t at, uint32_t lane) {
