@@ -195,6 +195,7 @@ uint32_t ring_uses(const Node& node) {
   note(pairing == Pairing::depth, kDepthShared);
   note(all.ends, kEnded);
   note(way_of(of) == Way::tensor_cores && part_of_runs(of) == OfRuns::ended, kBegunAdded);
+  note(of.meets != 0, kMet);
   return uses;
 }
 
@@ -221,6 +222,7 @@ Brought brought_of(const Node& node, int64_t number) {
   if (pairing == Pairing::depth) share_depth(of, tile, to);
   if (pairing == Pairing::columns) share_columns(of, tile, to);
   if (runs) take_run(*runs, way, begins, number, to);
+  if (of.meets != 0) to.meeting = static_cast<uint16_t>(of.down * of.across);
   const uint32_t width = to.end_column - to.first_column;
   to.across = to.shares_depth ? 1 : (width + to.columns - 1) / to.columns;
   const bool is_torn = to.brings_halves && !to.shares_columns;
@@ -228,6 +230,18 @@ Brought brought_of(const Node& node, int64_t number) {
     to.joint.form =
         static_cast<uint32_t>(pairing) << 28 | lines_of(to) << 16 | to.readers << 8 | to.slots;
   return to;
+}
+
+// Blocks that have drifted apart get some 45 bytes a cycle each, and products take four cycles for a column of a slot.
+bool gains_by_meeting(const Node& node) {
+  constexpr uint32_t kMostColumns = 96;  // of a part
+  constexpr int64_t kLeastBytes = int64_t{576} << 10;
+  if (way_of(node.matrix) != Way::tensor_cores || node.matrix.part_columns > kMostColumns)
+    return false;
+  const Brought tile = brought_of(node, 0);
+  const uint32_t down = (tile.end_row - tile.first_row + tile.rows - 1) / tile.rows;
+  const uint32_t lines = (tile.a_by_line ? tile.left_lines : tile.rows) + tile.columns;
+  return int64_t{down} * tile.across * tile.steps * lines * kRowBytes >= kLeastBytes;
 }
 
 }  // namespace trek::device::tensor

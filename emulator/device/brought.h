@@ -63,6 +63,7 @@ struct alignas(16) Brought {
   bool shares_depth;    // with the other block: Pairing::depth
   bool brings_halves;   // of the right operand at a time: in a pair by columns, or of many columns
   bool shares_columns;  // the halves of two blocks, each for both: Pairing::columns
+  uint16_t meeting;     // blocks that meet before a tile; 0: it is begun as soon as it can be
   // Of a product in runs (plan/runs.h): the runs that have begun a tile which this task ends, of [first_run, end_run) every
   // InRuns::together, or by the dot order the first, where the task's k are not the tile's first; and the run whose sums it
   // begins, which is the first.
@@ -116,6 +117,7 @@ enum RingUse : uint32_t {
   kDepthShared = 16,   // Brought::shares_depth
   kEnded = 32,         // Brought::ends
   kBegunAdded = 64,    // of a product in runs: what others have begun is added
+  kMet = 128,          // Brought::meeting
 };
 // Of a node that has tensor maps. Host only.
 uint32_t ring_uses(const Node& node);
@@ -126,6 +128,10 @@ Matrix multiplied(const Matrix& of);
 // Whether the right operand of that comes in halves of a part's columns: in a pair that brings columns together, or where k
 // are neighbours and a part has more lines than a box. Host only.
 bool brings_halves(const Matrix& of);
+
+// Whether copies take longer than products of a node that has tensor maps, and a tile has so many that its blocks gain by
+// asking for them at the same time more than a meeting costs. Host only.
+bool gains_by_meeting(const Node& node);
 
 // The tile `number` of a node whose operands have tensor maps, or what run `number` has of one. Host only.
 Brought brought_of(const Node& node, int64_t number);

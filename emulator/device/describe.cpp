@@ -383,6 +383,11 @@ Described Describer::run() {
       break;
   }
   Described described = record_.finish();
+  described.meets = is_met(described.node());
+  if (described.meets) {
+    reinterpret_cast<Node*>(described.bytes.data())->matrix.meets = 1;
+    scratch_ += kMeetingBytes;
+  }
   described.scratch_bytes = (scratch_ + 255) / 256 * 256;
   described.maps = std::move(maps_);
   described.needs_full = needs_full(*reinterpret_cast<const Node*>(described.bytes.data()));

@@ -1,8 +1,11 @@
 // What a product wants in its descriptor, whichever unit it goes to, and several thin ones that a program joins.
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
+#include "emulator/device/brought.h"
 #include "emulator/device/describe_product.h"
 #include "emulator/device/describer.h"
 #include "emulator/device/element.h"
@@ -128,6 +131,26 @@ void Describer::describe_copies() {
   to.has_maps = maps_.empty() ? 0 : 1;
   to.operands_stay = is_immutable(0) && is_immutable(1) ? 1 : 0;
   scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
+}
+
+// Whether blocks meet before each tile (matrix_ring_90a.h): where each has one of a loop that does nothing else, whose trips
+// wait for nothing, they drift apart.
+bool Describer::is_met(const Node& node) const {
+  const plan::Region& region = plan_.regions[of_.region];
+  const bool is_alone = region.is_loop() && region.end_node - region.first_node == 1;
+  if (!plan_.device.makes_code() || maps_.empty() || !is_alone) return false;
+  const auto reads = [&](uint32_t result) {
+    return std::ranges::any_of(of_.operands, [&](const plan::Operand& operand) {
+      return operand.kind == plan::Operand::Kind::view &&
+             plan_.view(operand.index).buffer == plan_.view(result).buffer;
+    });
+  };
+  if (std::ranges::any_of(of_.results, reads) || of_.of_runs != plan::OfRuns::none) return false;
+  std::set<uint32_t> processors;
+  for (uint32_t t = 0; t < of_.tasks; ++t)
+    processors.insert(plan_.tasks[of_.first_task + t].processor);
+  const int64_t tiles = node.matrix.down * node.matrix.across;
+  return of_.tasks == tiles && processors.size() == of_.tasks && tensor::gains_by_meeting(node);
 }
 
 // What runs begin of a product's tiles, or end. A tile that is not brought has all of its k.

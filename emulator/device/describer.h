@@ -62,6 +62,7 @@ class Describer {
   void describe_cross_entropy();
   void describe_order();
   bool is_immutable(size_t operand) const;
+  bool is_met(const Node& node) const;
   Draft product_draft(const plan::Factors& of, isa::DType accumulator);
   void describe_group();
   void describe_put();

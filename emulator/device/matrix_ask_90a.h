@@ -63,6 +63,9 @@ TREK_TILE T loaded(const T& from) {
   return to;
 }
 
+// Tensor maps of a product, behind which blocks meet.
+inline constexpr uint32_t kMapsOfProduct = 2;
+
 // What the warp asks for that asks for copies, in registers.
 struct Asker {
   Brought brought;

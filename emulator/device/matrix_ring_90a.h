@@ -193,6 +193,35 @@ TREK_TILE bool begin_together(const Asker& by, Next next) {
   return next.await(begun, ring_state().begun++ % 2);
 }
 
+// ---- tiles before which blocks meet --------------------------------------------------------------------
+
+// What several blocks read the second-level cache looks up once if they ask for it at the same time. So blocks that have a
+// tile of some nodes (Brought::meeting) come to a meeting before each, at a word in memory, by one lane: where a tile is begun
+// during the one before this waits for all of them, unless some are far behind. Nobody relies on it.
+TREK_TILE bool is_met(const Asker& by) { return may(kMet) && by.brought.meeting != 0; }
+TREK_TILE const TensorMap* meeting_of(const Asker& by) { return by.maps + kMapsOfProduct; }
+TREK_TILE void meet(const Asker& by) {
+  constexpr uint32_t kPatience = 16;  // of some 700 cycles each
+  if (!is_met(by)) return;
+  const TensorMap* come_at = meeting_of(by);
+  const uint32_t blocks = by.brought.meeting;
+  uint32_t come;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(come)
+               : "l"(come_at)
+               : "memory");
+  const uint32_t all = come - come % blocks + blocks;
+  ++come;
+  TREK_ROLLED
+  for (uint32_t i = 0; i < kPatience && static_cast<int32_t>(come - all) < 0; ++i)
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(come_at) : "memory");
+}
+// Without a wait, where the tile is late.
+TREK_TILE void pass_meeting(const Asker& by) {
+  if (is_met(by))
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(meeting_of(by)) : "memory");
+}
+
 // Asks for the parts of a tile whose ring does not end between them, but for those of its first steps that were asked for
 // before, and for the first steps of the task behind it; by elected(). `begins`: with a ring that both blocks begin. Gives
 // the step that comes next.
@@ -238,6 +267,7 @@ TREK_TILE uint32_t ask_for_tile(const Asker& by, uint32_t first_step, uint32_t b
   if (steps_behind == 0) return step;
   const Asker at = asker_of(next.behind().what, next.arena());
   if (at.brought.joint.stays == 0) before_engine(true);
+  meet(at);
   SlotOrder order = order_of(at.brought, at.brought.first_k);
   ask<kByHalves>(at, at.brought.first_row, at.brought.first_column,
                  at.brought.first_k + steps_behind * at.brought.depth, order, place, wait);
@@ -269,6 +299,7 @@ TREK_TILE void bring_tile(Next next) {
     if (lane == 0) {
       here.asked.first_step = first_step;
       say_begun(by.shared, here.asked);
+      pass_meeting(by);
     }
   }
   if (!is_ended(brought)) {

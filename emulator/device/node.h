@@ -542,8 +542,9 @@ struct Matrix {
   uint8_t has_maps;    // tensor maps of both operands are at the node's scratch (describe.h)
   uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
   uint8_t pairing;     // Pairing; with maps alone
-  uint8_t operands_stay;  // nothing writes them during a launch
-  uint8_t transposed;     // parts are of part_columns rows by kPartRows columns; with maps alone
+  uint8_t operands_stay : 1;  // nothing writes them during a launch
+  uint8_t meets : 1;  // blocks meet before each of their tiles (matrix_ring_90a.h); with maps alone
+  uint8_t transposed;  // parts are of part_columns rows by kPartRows columns; with maps alone
   TailStep tail[kMaxTail];
   InRuns runs;  // with maps alone
 

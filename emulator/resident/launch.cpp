@@ -312,6 +312,9 @@ driver::Result<Launch> Executable::prepare(const Memory& arena, uint64_t seed,
   if (image_.tags_bytes > 0)
     if (Status status = machine_->zero(arena.address + image_.tags_at, image_.tags_bytes); !status)
       return status.error();
+  for (const uint64_t at : image_.meetings)
+    if (Status status = machine_->zero(arena.address + at, sizeof(uint32_t)); !status)
+      return status.error();
   return launch_;
 }
 

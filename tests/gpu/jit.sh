@@ -56,6 +56,9 @@ TREK_BIN=$p/bin quick 300 tests/gpu/pairs.sh >"$out/pairs.log" 2>&1 || { fail "p
 echo "== strict products whose k several tasks share: the bits of ref"
 TREK_BIN=$p/bin quick 200 tests/gpu/parts.sh >"$out/parts.log" 2>&1 || { fail "parts"; tail -n 5 "$out/parts.log"; }
 
+echo "== a product before whose tiles blocks meet: the bits of ref"
+TREK_BIN=$p/bin quick 60 tests/gpu/meeting.sh >"$out/meeting.log" 2>&1 || { fail "meeting"; tail -n 5 "$out/meeting.log"; }
+
 echo "== products of a few columns, of a few k, and rows in words, whose trips are many: the digests of ref"
 for program in few_products tagged_rows; do
   options=()

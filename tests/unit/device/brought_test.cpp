@@ -272,4 +272,53 @@ TEST_CASE(
   }
 }
 
+// How many blocks meet before tiles of the product of a program, on a device of so many processors that makes code.
+uint32_t meeting_in(const std::string& body, int processors, int depth = 4096,
+                    bool makes_code = true) {
+  plan::Device device = *plan::find_device("h200");
+  device.processors = processors;
+  device.has_pairs = makes_code;
+  device.interprets = !makes_code;
+  const isa::Module module = plan::test::assembled(fmt::format(
+      ".param $trips i64 = 1\n.state @a bf16[128,{0}] = 1\n.state @b bf16[{1},{0}] = 1\n"
+      ".state @d bf16[{1},{1}] = 1\n.state @n i64[8]\n.output @c bf16[128,{1}]\n.output @e "
+      "bf16[128,{1}]\n.func main() {{\n{2}\n}}\n",
+      depth, 32 * processors, body));
+  plan::LinkOptions options;
+  options.fast = true;
+  const auto plan = plan::link(module, device, options);
+  REQUIRE(plan);
+  for (uint32_t number = 0; number < plan->nodes.size(); ++number) {
+    if (plan->nodes[number].opcode != isa::Opcode::Matmul) continue;
+    Described described = describe(*plan, number);
+    described.set_scratch(0);
+    REQUIRE(is_copied(described.node()));
+    const auto maps = static_cast<int64_t>(described.maps.size()) * kTensorMapBytes;
+    CHECK(described.scratch_bytes >= maps + (described.meets ? kMeetingBytes : 0));
+    const uint32_t meeting = brought_of(described.node(), 0).meeting;
+    CHECK((meeting != 0) == described.meets);
+    CHECK(((tensor::ring_uses(described.node()) & tensor::kMet) != 0) == described.meets);
+    return meeting;
+  }
+  FAIL("no product");
+  return 0;
+}
+
+TEST_CASE("blocks meet before tiles of a loop of nothing else, if these bring enough") {
+  const std::string product = "loop $i = 0 until $trips {\n@c = matmul @a, @b, tb\n}";
+  for (const int processors : {4, 132}) {
+    CHECK(meeting_in(product, processors) == static_cast<uint32_t>(processors));
+    CHECK(meeting_in(product, processors, 4096, false) == 0);
+    CHECK(meeting_in(product, processors, 1024) == 0);
+    CHECK(meeting_in("@c = matmul @a, @b, tb", processors) == 0);
+  }
+  // Others that a trip waits for, or what it gave itself.
+  CHECK(meeting_in("loop $i = 0 until $trips {\n@c = matmul @a, @b, tb\n@n = add @n, 1\n}", 132) ==
+        0);
+  CHECK(meeting_in("loop $i = 0 until $trips {\n@c = matmul @a, @b, tb\n@e = copy @c\n}", 132) ==
+        0);
+  CHECK(meeting_in("loop $i = 0 until $trips {\n%z = matmul @e, @d, tb\n@e = copy %z\n}", 132) ==
+        0);
+}
+
 }  // namespace trek::device::test
