@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -209,6 +210,73 @@ class Processor {
   uint64_t retired_ = 0;
 };
 
+// A thread for each processor, kept from launch to launch: to make threads takes longer than small programs.
+class Threads {
+ public:
+  Threads() = default;
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() {
+    start(0, nullptr);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // Calls body(p) for each p < count on a thread of its own, once what was started before is over; is over when is_idle().
+  // None: the threads end.
+  void start(uint32_t count, std::function<void(uint32_t)> body) {
+    wait();
+    while (threads_.size() < count)
+      threads_.emplace_back([this, p = static_cast<uint32_t>(threads_.size()), seen = started_] {
+        begin_on_core(p);
+        work(p, seen);
+      });
+    {
+      const std::lock_guard lock(mutex_);
+      body_ = std::move(body);
+      count_ = running_ = count;
+      ++started_;
+    }
+    starts_.notify_all();
+  }
+  bool is_idle() {
+    const std::lock_guard lock(mutex_);
+    return running_ == 0;
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    ends_.wait(lock, [this] { return running_ == 0; });
+  }
+  void wait_for(std::chrono::nanoseconds most) {
+    std::unique_lock lock(mutex_);
+    ends_.wait_for(lock, most, [this] { return running_ == 0; });
+  }
+
+ private:
+  // Of thread p, from the start behind number `seen` on.
+  void work(uint32_t p, uint64_t seen) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      starts_.wait(lock, [&] { return started_ != seen; });
+      seen = started_;
+      if (count_ == 0) return;
+      if (p >= count_) continue;
+      lock.unlock();
+      body_(p);
+      lock.lock();
+      if (--running_ == 0) ends_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;  // of all below but threads_
+  std::condition_variable starts_;
+  std::condition_variable ends_;
+  std::function<void(uint32_t)> body_;  // not written while one runs
+  uint32_t count_ = 0;
+  uint32_t running_ = 0;
+  uint64_t started_ = 0;
+  std::vector<std::thread> threads_;
+};
+
 struct RecordedLaunches : public Recording {
   std::vector<Launch> launches;
   std::shared_ptr<const MachineCode> code;
@@ -220,7 +288,7 @@ class Host : public Machine {
       : processors_(processors), executing_(executing), compiler_(std::move(compiler)) {}
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
-  ~Host() override { join(); }
+  ~Host() override = default;
 
   std::string name() const override { return "this computer's threads"; }
   std::string code() const override {
@@ -272,7 +340,7 @@ class Host : public Machine {
     return std::shared_ptr<const MachineCode>(code.take());
   }
   Status start(const Launch& launch, std::shared_ptr<const MachineCode> made) const override {
-    join();
+    threads_.wait();
     // Kept from launch to launch: fresh pages take longer than small programs.
     while (scratch_.size() < launch.processors) {
       Result<Memory> memory =
@@ -281,14 +349,9 @@ class Host : public Machine {
       scratch_.push_back(memory.take());
     }
     const auto code = std::static_pointer_cast<const HostCode>(made);
-    running_ = static_cast<int>(launch.processors);
-    for (uint32_t p = 0; p < launch.processors; ++p)
-      threads_.emplace_back([this, launch, code, p] {
-        begin_on_core(p);
-        Processor(launch, p, code.get(), reinterpret_cast<std::byte*>(scratch_[p].address)).run();
-        const std::lock_guard lock(mutex_);
-        if (--running_ == 0) ended_.notify_one();
-      });
+    threads_.start(launch.processors, [this, launch, code](uint32_t p) {
+      Processor(launch, p, code.get(), reinterpret_cast<std::byte*>(scratch_[p].address)).run();
+    });
     return driver::Done{};
   }
   Result<std::shared_ptr<const Recording>> record(
@@ -302,7 +365,7 @@ class Host : public Machine {
     const auto& recorded = static_cast<const RecordedLaunches&>(*recording);
     for (const Launch& launch : recorded.launches) {
       if (Status status = start(launch, recorded.code); !status) return status;
-      join();
+      threads_.wait();
     }
     return driver::Done{};
   }
@@ -310,19 +373,10 @@ class Host : public Machine {
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     return driver::Done{};
   }
-  Result<bool> is_done() const override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (running_ != 0) return false;
-    }
-    join();
-    return true;
-  }
+  Result<bool> is_done() const override { return threads_.is_idle(); }
   // The launch wants all cores: a host that looked all the time would take one of them.
   void rest(std::chrono::nanoseconds idle) const override {
-    std::unique_lock lock(mutex_);
-    ended_.wait_for(lock, std::clamp<std::chrono::nanoseconds>(idle / 4, kShortRest, kLongRest),
-                    [this] { return running_ == 0; });
+    threads_.wait_for(std::clamp<std::chrono::nanoseconds>(idle / 4, kShortRest, kLongRest));
   }
   // A word at a time, since the processors write while it is read.
   Status peek(uint64_t address, std::span<std::byte> to) const override {
@@ -339,18 +393,11 @@ class Host : public Machine {
   }
 
  private:
-  void join() const {
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
   int processors_;
   Executing executing_;
   std::shared_ptr<const HostCompiler> compiler_;
   mutable std::vector<Memory> scratch_;  // of a processor
-  mutable std::vector<std::thread> threads_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable ended_;
-  mutable int running_ = 0;  // threads of the launch, under mutex_
+  mutable Threads threads_;              // the last: they end before what they use
 };
 
 }  // namespace
