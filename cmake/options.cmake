@@ -55,6 +55,15 @@ if(TREK_FUZZ)
   target_compile_options(trek_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+#   trek_leave_unoptimised(FILE)
+#       Where only ref is to run under sanitizers, as without device code: nothing executes the file then, and to optimise
+#       its templates with them takes half a minute.
+function(trek_leave_unoptimised FILE)
+  if(TREK_SANITIZE AND DEFINED TREK_DEVICE_CLANG AND NOT TREK_DEVICE_CLANG)
+    set_source_files_properties(${FILE} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()
+
 # Headers that most files include, compiled once for a set of flags. `make demo` does without, so a file that
 # leaves an include to them does not stay unseen; so does ccache, which does not keep what is compiled with them.
 set(precompile ON)
