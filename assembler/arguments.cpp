@@ -106,13 +106,16 @@ bool Instructions::parse_word(const Token& word, bool& taken) {
   const bool is_known = is_expression_word(word.text) || core_.find_local(word.text) != nullptr ||
                         core_.constants.contains(word.text);
   if (is_known || core_.stream.peek(1).is(TokenKind::left_paren)) return true;
-  std::vector<std::string_view> names = attribute_names(*op_);
-  for (const auto& [name, constant] : core_.constants) names.push_back(name);
-  std::sort(names.begin(), names.end());
+  const auto find_help = [&] {
+    std::vector<std::string_view> names = attribute_names(*op_);
+    for (const auto& [name, constant] : core_.constants) names.push_back(name);
+    std::sort(names.begin(), names.end());
+    return suggest(word.text, names);
+  };
   return core_.fail(ErrorCode::UnknownName, word,
                     fmt::format("no constant, and no flag or choice of '{}', is named '{}'",
                                 op_->mnemonic, word.text.substr(0, 80)),
-                    suggest(word.text, names));
+                    find_help);
 }
 
 bool Instructions::parse_named(const Token& name) {

@@ -1,5 +1,6 @@
 #include "assembler/core.h"
 
+#include <algorithm>
 #include <ranges>
 
 #include <fmt/format.h>
@@ -58,6 +59,14 @@ const std::variant<Value, Argument>* Core::find_local(std::string_view name) con
 isa::SourceRange Core::range_from(const Token& first) const {
   const uint32_t end = std::max(stream.last_end(), first.offset + 1);
   return {stream.file(), first.line, first.column, end - first.offset};
+}
+
+std::vector<std::string_view> sorted_names(
+    const std::unordered_map<std::string_view, NamedPlace>& table) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, place] : table) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string suggest(std::string_view word, const std::vector<std::string_view>& candidates,

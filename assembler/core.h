@@ -5,6 +5,7 @@
 // then goes on at the next statement.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,14 @@ struct Core {
   bool fail(isa::ErrorCode code, const isa::SourceRange& where, std::string message,
             std::string help = "");
   bool fail(isa::ErrorCode code, const Token& token, std::string message, std::string help = "");
+  // The same with help that is looked for among names of the program: a repetition may fail again and again, and what it
+  // says then is known.
+  template <std::invocable FindHelp>
+  bool fail(isa::ErrorCode code, const Token& token, std::string message, FindHelp find_help) {
+    const isa::SourceRange where = stream.where(token);
+    std::string help = reporter.is_news(code, where, message) ? find_help() : std::string();
+    return fail(code, where, std::move(message), std::move(help));
+  }
   // "expected ..., found ..." at the next token; says nothing where that is invalid, thus reported.
   bool unexpected(std::string_view wanted);
   // Takes a token of this kind, or fails. `wanted` is put in words from the kind if empty.
@@ -99,6 +108,10 @@ class InBrackets {
  private:
   Core& core_;
 };
+
+// The names of a table, in order.
+std::vector<std::string_view> sorted_names(
+    const std::unordered_map<std::string_view, NamedPlace>& table);
 
 // "did you mean '...'?", or "".
 std::string suggest(std::string_view word, const std::vector<std::string_view>& candidates,

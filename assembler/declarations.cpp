@@ -49,11 +49,12 @@ Outcome Declarations::statement() {
   if (!token.is(TokenKind::directive)) {
     if (token.is(TokenKind::word)) {
       const bool is_instruction = isa::find_op(token.text) != nullptr;
-      core_.fail(is_instruction ? ErrorCode::Structure : ErrorCode::UnknownName, token,
-                 is_instruction
-                     ? fmt::format("'{}' is an instruction, which stands in a function", token.text)
-                     : fmt::format("no macro is named '{}'", token.text.substr(0, 80)),
-                 is_instruction ? "" : suggest(token.text, statements_.macro_names()));
+      core_.fail(
+          is_instruction ? ErrorCode::Structure : ErrorCode::UnknownName, token,
+          is_instruction
+              ? fmt::format("'{}' is an instruction, which stands in a function", token.text)
+              : fmt::format("no macro is named '{}'", token.text.substr(0, 80)),
+          [&] { return is_instruction ? "" : suggest(token.text, statements_.macro_names()); });
     } else {
       core_.unexpected("a declaration such as '.state' or '.func'");
     }

@@ -279,15 +279,17 @@ std::optional<Value> Expressions::name_value(const Token& name) {
 }
 
 std::optional<Value> Expressions::unknown_name(const Token& name) {
-  std::vector<std::string_view> candidates;
-  for (const auto& [known, constant] : core_.constants) candidates.push_back(known);
-  for (const Environment* scope = core_.stream.scope().get(); scope != nullptr;
-       scope = scope->parent.get())
-    for (const auto& [known, what] : scope->names) candidates.push_back(known);
-  std::sort(candidates.begin(), candidates.end());
+  const auto find_help = [&] {
+    std::vector<std::string_view> candidates;
+    for (const auto& [known, constant] : core_.constants) candidates.push_back(known);
+    for (const Environment* scope = core_.stream.scope().get(); scope != nullptr;
+         scope = scope->parent.get())
+      for (const auto& [known, what] : scope->names) candidates.push_back(known);
+    std::sort(candidates.begin(), candidates.end());
+    return suggest(name.text, candidates);
+  };
   core_.fail(ErrorCode::UnknownName, name,
-             fmt::format("no constant is named '{}'", name.text.substr(0, 80)),
-             suggest(name.text, candidates));
+             fmt::format("no constant is named '{}'", name.text.substr(0, 80)), find_help);
   return std::nullopt;
 }
 

@@ -206,11 +206,14 @@ Outcome FunctionParser::parse_keyword(const Token& word, bool& taken) {
 // A word that is no instruction.
 Outcome FunctionParser::unknown_instruction(const Token& mnemonic) {
   instructions_.define_broken(results_);
-  std::vector<std::string_view> names = statements_.macro_names();
-  for (const isa::OpInfo& op : isa::all_ops()) names.push_back(op.mnemonic);
+  const auto find_help = [&] {
+    std::vector<std::string_view> names = statements_.macro_names();
+    for (const isa::OpInfo& op : isa::all_ops()) names.push_back(op.mnemonic);
+    return suggest(mnemonic.text, names);
+  };
   core_.fail(ErrorCode::UnknownInstruction, mnemonic,
              fmt::format("no instruction or macro is named '{}'", mnemonic.text.substr(0, 80)),
-             suggest(mnemonic.text, names));
+             find_help);
   return Outcome::failed;
 }
 
@@ -304,12 +307,9 @@ Outcome FunctionParser::parse_call(const Token& word) {
   if (!parse_values(values_, TokenKind::right_paren) || !core_.expect(TokenKind::right_paren))
     return Outcome::failed;
   if (found == core_.functions.end()) {
-    std::vector<std::string_view> names;
-    for (const auto& [known, place] : core_.functions) names.push_back(known);
-    std::sort(names.begin(), names.end());
     core_.fail(ErrorCode::UnknownName, name,
                fmt::format("no function is named '{}'", name.text.substr(0, 80)),
-               suggest(name.text, names));
+               [&] { return suggest(name.text, sorted_names(core_.functions)); });
     return Outcome::failed;
   }
   const uint32_t callee = found->second.index;

@@ -54,12 +54,9 @@ bool Operands::parse_reference(Operand& operand) {
       operand.ref = {RefKind::tensor, found->second.index};
       return true;
     }
-    std::vector<std::string_view> names;
-    for (const auto& [name, place] : core_.tensors) names.push_back(name);
-    std::sort(names.begin(), names.end());
     return core_.fail(ErrorCode::UnknownName, token,
                       fmt::format("no tensor is named {}", token.text),
-                      suggest(token.name(), names, "@"));
+                      [&] { return suggest(token.name(), sorted_names(core_.tensors), "@"); });
   }
   const Name name{token, operand.where, core_.stream.expansion()};
   if (const Register* found = scopes_.find(name)) {
@@ -77,15 +74,17 @@ bool Operands::parse_reference(Operand& operand) {
 }
 
 bool Operands::undefined(const Name& name) {
-  std::vector<std::string_view> names;
-  for (std::string_view known : scopes_.visible_names())
-    if (known[0] == name.token.text[0]) names.push_back(known.substr(1));
-  if (name.token.is(TokenKind::scalar))
-    for (const auto& [param, place] : core_.params) names.push_back(param);
-  std::sort(names.begin(), names.end());
+  const auto find_help = [&] {
+    std::vector<std::string_view> names;
+    for (std::string_view known : scopes_.visible_names())
+      if (known[0] == name.token.text[0]) names.push_back(known.substr(1));
+    if (name.token.is(TokenKind::scalar))
+      for (const auto& [param, place] : core_.params) names.push_back(param);
+    std::sort(names.begin(), names.end());
+    return suggest(name.token.name(), names, name.token.text.substr(0, 1));
+  };
   return core_.fail(ErrorCode::UndefinedValue, name.token,
-                    fmt::format("{} has no value here", name.token.text),
-                    suggest(name.token.name(), names, name.token.text.substr(0, 1)));
+                    fmt::format("{} has no value here", name.token.text), find_help);
 }
 
 bool Operands::parse_name(Name& name, std::string_view wanted) {

@@ -58,19 +58,23 @@ bool Reporter::is_consequence(isa::ErrorCode code) const {
   }
 }
 
-void Reporter::add(isa::Problem problem, uint32_t expansion) {
-  dropped_ = true;
-  if (full() || is_consequence(problem.code)) return;
+bool Reporter::is_news(isa::ErrorCode code, const isa::SourceRange& where,
+                       std::string_view message) const {
+  if (full() || is_consequence(code)) return false;
   // What repetitions say again and again is said once.
   const auto same = [&](const isa::Problem& other) {
-    return other.code == problem.code && other.where.known() &&
-           other.where.file == problem.where.file && other.where.line == problem.where.line &&
-           other.where.column == problem.where.column && other.message == problem.message;
+    return other.code == code && other.where.known() && other.where.file == where.file &&
+           other.where.line == where.line && other.where.column == where.column &&
+           other.message == message;
   };
-  if (std::any_of(problems_.begin(), problems_.end(), same)) return;
+  return std::none_of(problems_.begin(), problems_.end(), same);
+}
+
+void Reporter::add(isa::Problem problem, uint32_t expansion) {
+  dropped_ = !is_news(problem.code, problem.where, problem.message);
+  if (dropped_) return;
   add_trail(problem, expansion);
   problems_.push_back(std::move(problem));
-  dropped_ = false;
 }
 
 void Reporter::add_trail(isa::Problem& problem, uint32_t expansion) const {

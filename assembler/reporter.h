@@ -36,6 +36,8 @@ class Reporter {
   void report(isa::ErrorCode code, const isa::SourceRange& where, uint32_t expansion,
               std::string message, std::string help = "");
   void add(isa::Problem problem, uint32_t expansion);
+  // Whether it would be added: it is not known already, nor the consequence of one that is.
+  bool is_news(isa::ErrorCode code, const isa::SourceRange& where, std::string_view message) const;
   // Some text was not read, for a reason that has been reported: a name that is not known may be
   // defined there, and is no longer a problem.
   void lose_text() { text_lost_ = true; }

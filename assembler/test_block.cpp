@@ -54,12 +54,10 @@ bool TestParser::parse_target(isa::Ref& target, isa::Type& type, bool expected) 
   const auto& names = is_tensor ? core_.tensors : core_.params;
   const auto found = names.find(token.name());
   if (found == names.end()) {
-    std::vector<std::string_view> known;
-    for (const auto& [name, place] : names) known.push_back(name);
-    std::sort(known.begin(), known.end());
-    return core_.fail(ErrorCode::UnknownName, token,
-                      fmt::format("no {} is named {}", is_tensor ? "tensor" : "param", token.text),
-                      suggest(token.name(), known, token.text.substr(0, 1)));
+    return core_.fail(
+        ErrorCode::UnknownName, token,
+        fmt::format("no {} is named {}", is_tensor ? "tensor" : "param", token.text),
+        [&] { return suggest(token.name(), sorted_names(names), token.text.substr(0, 1)); });
   }
   const uint32_t index = found->second.index;
   target = {is_tensor ? isa::RefKind::tensor : isa::RefKind::param, index};
