@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,6 +33,8 @@ using measure::Status;
 
 // A candidate whose estimate is so many times the least is not tried.
 constexpr double kHopeless = 4;
+// So many are measured in programs of their own, besides what would be taken anyway.
+constexpr size_t kAlone = 3;
 // Strict results up to this size are compared.
 constexpr int64_t kComparedBytes = int64_t{64} << 20;
 
@@ -156,9 +159,38 @@ isa::Result<CandidatesModule> module_of(const Wanted& wanted, std::span<const Tr
 // The candidates on the engine.
 class CandidatesProgram {
  public:
-  CandidatesProgram(const CandidatesModule& made, std::unique_ptr<Program> program,
-                    const TuneOptions& options)
-      : made_(made), program_(std::move(program)), options_(options) {}
+  // Loaded, and run once; see check().
+  static Result<std::unique_ptr<CandidatesProgram>> open(const Wanted& wanted,
+                                                         std::span<const TriedTiles> tried,
+                                                         Engine& engine, const TuneOptions& options,
+                                                         bool strict) {
+    const auto failed = [](const isa::Problems& problems) {
+      return Error{"", "", problems[0].message};
+    };
+    isa::Result<CandidatesModule> made = module_of(wanted, tried);
+    if (!made) return failed(made.problems());
+    auto candidates =
+        std::unique_ptr<CandidatesProgram>(new CandidatesProgram(made.take(), options));
+    LoadOptions load = options.load;
+    load.tiles = candidates->made_.tiles;
+    isa::Result<std::unique_ptr<Program>> loaded = engine.load(candidates->made_.module, load);
+    if (!loaded) return failed(loaded.problems());
+    candidates->program_ = loaded.take();
+    if (Status bound = candidates->bind(); !bound) return bound.error();
+    if (Status checked = candidates->check(tried.size(), strict); !checked) return checked.error();
+    return candidates;
+  }
+
+  Result<measure::Contender> contender(size_t candidate) {
+    const Result<int64_t> trips = trips_of(candidate);
+    if (!trips) return trips.error();
+    return measure::Contender{
+        "", [this, candidate, trips = *trips] { return seconds(candidate, trips); }};
+  }
+
+ private:
+  CandidatesProgram(CandidatesModule made, const TuneOptions& options)
+      : made_(std::move(made)), options_(options) {}
 
   Status bind() {
     for (const uint32_t operand : made_.operands) {
@@ -200,10 +232,6 @@ class CandidatesProgram {
     }
   }
 
-  measure::Contender contender(size_t candidate, int64_t trips) {
-    return {"", [this, candidate, trips] { return seconds(candidate, trips); }};
-  }
-
   // Every candidate runs once. Strict results are the same bits whatever the tiles.
   Status check(size_t candidates, bool strict) {
     const isa::Type& type = made_.module.type(made_.module.tensors[made_.result].type);
@@ -219,8 +247,7 @@ class CandidatesProgram {
     return Done{};
   }
 
- private:
-  const CandidatesModule& made_;
+  CandidatesModule made_;
   std::unique_ptr<Program> program_;
   const TuneOptions& options_;
 };
@@ -237,7 +264,7 @@ void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen
     const double cycles = plan::estimate(plan.device, work, tiles);
     const auto slower = [](double than, const TriedTiles& each) { return than < each.cycles; };
     tried.insert(std::upper_bound(tried.begin(), tried.end(), cycles, slower),
-                 {tiles, false, cycles, {}});
+                 {tiles, false, cycles, {}, {}});
   }
   product.candidates = tried.size();
   const double hopeless = kHopeless * tried[0].cycles;
@@ -250,7 +277,7 @@ void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen
   // What no tiles for the whole product are is the plan's own division, which it thinks better than all of these.
   const auto is_before = [&](const TriedTiles& each) { return each.tiles == before; };
   if (std::ranges::none_of(tried, is_before)) {
-    tried.insert(tried.begin(), {before, true, 0, {}});
+    tried.insert(tried.begin(), {before, true, 0, {}, {}});
     ++product.candidates;
   }
   product.before =
@@ -258,45 +285,85 @@ void choose_candidates(const plan::Plan& plan, const plan::ChosenProduct& chosen
   product.now = product.fastest = product.before;
 }
 
-void judge(const std::vector<measure::Series>& series, TunedProduct& product) {
-  for (size_t i = 0; i < series.size(); ++i) {
-    product.tried[i].seconds = measure::estimate(series[i].seconds);
-    if (product.tried[i].seconds.median < product.tried[product.fastest].seconds.median ||
-        product.tried[product.fastest].seconds.samples == 0)
-      product.fastest = i;
+// Takes the fastest of those whose places in `tried` are given, if it is faster beyond chance than the first of them, which is
+// what would be taken anyway.
+void judge(const std::vector<measure::Series>& series, const std::vector<size_t>& places,
+           measure::Estimate TriedTiles::* seconds, TunedProduct& product) {
+  size_t fastest = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    product.tried[places[i]].*seconds = measure::estimate(series[i].seconds);
+    if ((product.tried[places[i]].*seconds).median <
+        (product.tried[places[fastest]].*seconds).median)
+      fastest = i;
   }
-  const measure::Estimate gain =
-      measure::ratio(series[product.before].seconds, series[product.fastest].seconds);
-  if (gain.interval.low <= 1) return;
-  product.gain = gain;
-  product.now = product.fastest;
+  product.fastest = places[fastest];
+  const measure::Estimate gain = measure::ratio(series[0].seconds, series[fastest].seconds);
+  const bool gains = gain.interval.low > 1;
+  product.gain = gains ? gain : measure::exactly(1);
+  product.now = gains ? product.fastest : product.before;
 }
 
-Status measure_candidates(const Wanted& wanted, Engine& engine, const TuneOptions& options,
-                          TunedProduct& product) {
-  const auto failed = [](const isa::Problems& problems) {
-    return Error{"", "", problems[0].message};
-  };
-  const isa::Result<CandidatesModule> made = module_of(wanted, product.tried);
-  if (!made) return failed(made.problems());
-  LoadOptions load = options.load;
-  load.tiles = made->tiles;
-  isa::Result<std::unique_ptr<Program>> loaded = engine.load(made->module, load);
-  if (!loaded) return failed(loaded.problems());
-  CandidatesProgram program(*made, loaded.take(), options);
-  if (Status bound = program.bind(); !bound) return bound;
-  const size_t count = product.tried.size();
-  if (Status checked = program.check(count, !product.product.fast); !checked) return checked;
+// What would be taken anyway, then the others, as many as are wanted, the fastest first where they have been measured.
+std::vector<size_t> places_of(const TunedProduct& product, size_t others) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < product.tried.size(); ++i)
+    if (i != product.before) places.push_back(i);
+  std::ranges::stable_sort(places, {}, [&](size_t i) { return product.tried[i].seconds.median; });
+  places.resize(std::min(places.size(), others));
+  places.insert(places.begin(), product.before);
+  return places;
+}
+
+// All in one program.
+Status measure_together(const Wanted& wanted, Engine& engine, const TuneOptions& options,
+                        TunedProduct& product) {
+  auto program =
+      CandidatesProgram::open(wanted, product.tried, engine, options, !product.product.fast);
+  if (!program) return program.error();
+  const std::vector<size_t> places = places_of(product, product.tried.size());
   std::vector<measure::Contender> contenders;
-  for (size_t i = 0; i < count; ++i) {
-    const Result<int64_t> trips = program.trips_of(i);
-    if (!trips) return trips.error();
-    contenders.push_back(program.contender(i, *trips));
+  for (const size_t place : places) {
+    Result<measure::Contender> contender = (*program)->contender(place);
+    if (!contender) return contender.error();
+    contenders.push_back(contender.take());
   }
   const auto series = measure::measure_interleaved(contenders, options.rounds);
   if (!series) return series.error();
-  judge(*series, product);
+  judge(*series, places, &TriedTiles::seconds, product);
   return Done{};
+}
+
+// The fastest of those, each in a program of its own, as far as there is room for them beside each other.
+Status measure_alone(const Wanted& wanted, int64_t memory, Engine& engine,
+                     const TuneOptions& options, TunedProduct& product) {
+  const int64_t bytes = wanted.beside * (wanted.a.bytes() + wanted.b.bytes() + wanted.c.bytes());
+  const int64_t room = memory / 2 / std::max<int64_t>(1, bytes) - 1;
+  if (room < 1) return Done{};
+  const std::vector<size_t> places =
+      places_of(product, std::min(kAlone, static_cast<size_t>(room)));
+  std::vector<std::unique_ptr<CandidatesProgram>> programs;
+  std::vector<measure::Contender> contenders;
+  for (const size_t place : places) {
+    auto program = CandidatesProgram::open(wanted, {&product.tried[place], 1}, engine, options,
+                                           !product.product.fast);
+    if (!program) return program.error();
+    programs.push_back(program.take());
+    Result<measure::Contender> contender = programs.back()->contender(0);
+    if (!contender) return contender.error();
+    contenders.push_back(contender.take());
+  }
+  const auto series = measure::measure_interleaved(contenders, options.rounds);
+  if (!series) return series.error();
+  judge(*series, places, &TriedTiles::alone, product);
+  return Done{};
+}
+
+Status measure_candidates(const plan::Device& device, const Wanted& wanted, Engine& engine,
+                          const TuneOptions& options, TunedProduct& product) {
+  if (Status measured = measure_together(wanted, engine, options, product); !measured)
+    return measured;
+  if (!device.makes_code() || product.now == product.before) return Done{};
+  return measure_alone(wanted, device.memory_bytes, engine, options, product);
 }
 
 TunedProduct tune_product(const plan::Plan& plan, const plan::ChosenProduct& chosen, Engine& engine,
@@ -309,7 +376,7 @@ TunedProduct tune_product(const plan::Plan& plan, const plan::ChosenProduct& cho
     return product;
   }
   const Status measured =
-      measure_candidates(wanted_of(plan, chosen.node), engine, options, product);
+      measure_candidates(plan.device, wanted_of(plan, chosen.node), engine, options, product);
   if (!measured) product.failure = measured.error().detail;
   return product;
 }

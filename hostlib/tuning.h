@@ -6,6 +6,9 @@
 // a part of the processors in the module, as many of it stand beside each other. Candidates are timed in turn, round
 // after round (emulator/measure). Only those that the cost model does not think hopeless are tried.
 //
+// A compiled program for a GPU has a frame with code for all that its products do, and what takes a few microseconds feels
+// that: so there nothing changes before the fastest have been measured once more, each in a program of its own.
+//
 // The fastest is taken where it is faster beyond chance than what would be taken without it, so noise changes nothing.
 #pragma once
 
@@ -35,6 +38,8 @@ struct TriedTiles {
       false;  // the last rows have tiles of their own, as the plan has it that measures nothing
   double cycles = 0;          // the cost model's estimate; of what is divided none
   measure::Estimate seconds;  // until all that stand beside each other are done
+  measure::Estimate alone;    // the same in a program of its own; no samples: not measured so
+  const measure::Estimate& time() const { return alone.samples > 0 ? alone : seconds; }
 };
 
 struct TunedProduct {

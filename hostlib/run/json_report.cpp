@@ -172,17 +172,19 @@ Json tuned_product_json(const Module& module, const Tuning& tuning, const TunedP
   }
   Json tried = Json::array();
   for (const TriedTiles& each : product.tried)
-    tried.push_back({{"rows", each.tiles.rows},
-                     {"columns", each.tiles.columns},
-                     {"part_columns", each.tiles.part_columns},
-                     {"split", each.tiles.split},
-                     {"pairs", plan::name(each.tiles.pairing)},
-                     {"transposed", each.tiles.transposed},
-                     {"runs", each.tiles.runs},
-                     {"tasks", each.tiles.count},
-                     {"rows_apart", each.is_divided},
-                     {"estimate", each.is_divided ? Json() : Json(each.cycles)},
-                     {"seconds", estimate_json(each.seconds)}});
+    tried.push_back(
+        {{"rows", each.tiles.rows},
+         {"columns", each.tiles.columns},
+         {"part_columns", each.tiles.part_columns},
+         {"split", each.tiles.split},
+         {"pairs", plan::name(each.tiles.pairing)},
+         {"transposed", each.tiles.transposed},
+         {"runs", each.tiles.runs},
+         {"tasks", each.tiles.count},
+         {"rows_apart", each.is_divided},
+         {"estimate", each.is_divided ? Json() : Json(each.cycles)},
+         {"seconds", estimate_json(each.seconds)},
+         {"seconds_alone", each.alone.samples > 0 ? estimate_json(each.alone) : Json()}});
   json.update({{"tried", std::move(tried)},
                {"chosen_by_cost_model", 0},
                {"before", product.before},

@@ -37,7 +37,7 @@ class Keeper {
   void keep(const plan::Device& device, const TunedProduct& product) {
     if (!is_kept_) return;
     const TriedTiles& now = product.tried[product.now];
-    const RememberedTiles remembered = {product.product, now.tiles, now.seconds.median};
+    const RememberedTiles remembered = {product.product, now.tiles, now.time().median};
     std::vector<std::string> warnings;
     is_kept_ = write_tiles(file_, device, {&remembered, 1}, warnings);
     has_kept_ = true;

@@ -42,6 +42,10 @@ std::string marks_text(const TunedProduct& product, size_t candidate) {
   mark(0, "the cost model's");
   mark(product.before, "before");
   mark(product.now, "now");
+  const measure::Estimate& alone = product.tried[candidate].alone;
+  if (alone.samples > 0)
+    text += fmt::format("{}{} in a program of its own", text.empty() ? "" : ", ",
+                        seconds_text(alone.median));
   return text;
 }
 
@@ -63,7 +67,9 @@ std::string table(const TunedProduct& product) {
   for (const TriedTiles& tried : product.tried) width = std::max(width, tried_text(tried).size());
   std::string text =
       line_of(fmt::format(kForm, "tiles", width, "tasks", "time", "95 %", "÷best", "estimate", ""));
-  const double best = product.tried[product.fastest].seconds.median;
+  const double best = std::ranges::min(product.tried, {}, [](const TriedTiles& each) {
+                        return each.seconds.median;
+                      }).seconds.median;
   for (size_t i = 0; i < product.tried.size(); ++i) {
     const TriedTiles& tried = product.tried[i];
     text += line_of(fmt::format(
@@ -105,8 +111,10 @@ Ranking ranking_of(const Tuning& tuning) {
   double count = 0;
   for (const TunedProduct& product : tuning.products) {
     if (!product.is_measured()) continue;
-    const double ratio =
-        product.tried[0].seconds.median / product.tried[product.fastest].seconds.median;
+    const TriedTiles& chosen = product.tried[0];
+    const TriedTiles& fastest = product.tried[product.fastest];
+    const double ratio = chosen.alone.samples > 0 ? chosen.alone.median / fastest.alone.median
+                                                  : chosen.seconds.median / fastest.seconds.median;
     logarithms += std::log(ratio);
     ++count;
     ranking.worst = std::max(ranking.worst, ratio);
@@ -146,7 +154,7 @@ std::string tuning_text(const Tuning& tuning, const std::filesystem::path& file)
     if (!product.is_measured()) continue;
     text += line_of(fmt::format(kForm, plan::text(product.product, device), before_text(product),
                                 before, now_text(product), now,
-                                seconds_text(product.tried[product.now].seconds.median),
+                                seconds_text(product.tried[product.now].time().median),
                                 product.now == product.before ? "" : ratio_text(product.gain)));
   }
   const Ranking ranking = ranking_of(tuning);
