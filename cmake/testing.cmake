@@ -37,6 +37,10 @@ macro(trek_test_defaults LABELS TIMEOUT)
   endif()
 endmacro()
 
+# Tests are compiled once and run once: what they call is optimised, they themselves are so a little less.
+add_library(trek_test_options INTERFACE)
+target_compile_options(trek_test_options INTERFACE $<$<CONFIG:RelWithDebInfo>:-O1>)
+
 function(trek_add_test NAME)
   if(NOT TREK_TESTS)
     return()
@@ -48,10 +52,11 @@ function(trek_add_test NAME)
     message(FATAL_ERROR "${NAME}: Catch2's discovery passes one label on, not ${count}")
   endif()
   add_executable(${NAME} ${ARG_UNPARSED_ARGUMENTS})
-  target_link_libraries(${NAME} PRIVATE trek_options trek_catch_main fmt::fmt ${ARG_LIBS})
+  target_link_libraries(${NAME} PRIVATE trek_options trek_test_options trek_catch_main fmt::fmt
+                                        ${ARG_LIBS})
   set_target_properties(${NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                            ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests)
-  trek_precompile(${NAME} WITH tests <catch2/catch.hpp> LIBS Catch2::Catch2)
+  trek_precompile(${NAME} WITH tests <catch2/catch.hpp> LIBS Catch2::Catch2 trek_test_options)
   catch_discover_tests(
     ${NAME}
     EXTRA_ARGS --warn NoTests # a name that Catch2 cannot match fails instead of passing unrun
