@@ -308,7 +308,8 @@ std::vector<size_t> places_of(const TunedProduct& product, size_t others) {
   std::vector<size_t> places;
   for (size_t i = 0; i < product.tried.size(); ++i)
     if (i != product.before) places.push_back(i);
-  std::ranges::stable_sort(places, {}, [&](size_t i) { return product.tried[i].seconds.median; });
+  std::ranges::sort(places, {},
+                    [&](size_t i) { return std::pair(product.tried[i].seconds.median, i); });
   places.resize(std::min(places.size(), others));
   places.insert(places.begin(), product.before);
   return places;
