@@ -118,3 +118,8 @@ function(trek_precompile TARGET)
   target_compile_options(
     ${TARGET} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
 endfunction()
+
+# The same of a program with a command line.
+function(trek_precompile_program TARGET)
+  trek_precompile(${TARGET} WITH programs <CLI/CLI.hpp> LIBS CLI11::CLI11)
+endfunction()

@@ -315,56 +315,42 @@ std::vector<size_t> places_of(const TunedProduct& product, size_t others) {
   return places;
 }
 
-// All in one program.
-Status measure_together(const Wanted& wanted, Engine& engine, const TuneOptions& options,
-                        TunedProduct& product) {
-  auto program =
-      CandidatesProgram::open(wanted, product.tried, engine, options, !product.product.fast);
-  if (!program) return program.error();
-  const std::vector<size_t> places = places_of(product, product.tried.size());
-  std::vector<measure::Contender> contenders;
-  for (const size_t place : places) {
-    Result<measure::Contender> contender = (*program)->contender(place);
-    if (!contender) return contender.error();
-    contenders.push_back(contender.take());
-  }
-  const auto series = measure::measure_interleaved(contenders, options.rounds);
-  if (!series) return series.error();
-  judge(*series, places, &TriedTiles::seconds, product);
-  return Done{};
-}
-
-// The fastest of those, each in a program of its own, as far as there is room for them beside each other.
-Status measure_alone(const Wanted& wanted, int64_t memory, Engine& engine,
-                     const TuneOptions& options, TunedProduct& product) {
-  const int64_t bytes = wanted.beside * (wanted.a.bytes() + wanted.b.bytes() + wanted.c.bytes());
-  const int64_t room = memory / 2 / std::max<int64_t>(1, bytes) - 1;
-  if (room < 1) return Done{};
-  const std::vector<size_t> places =
-      places_of(product, std::min(kAlone, static_cast<size_t>(room)));
+// Those at `places`, in turn: as loops of one program that has all, or each in a program of its own.
+Status measure_places(const Wanted& wanted, const std::vector<size_t>& places, bool alone,
+                      Engine& engine, const TuneOptions& options, TunedProduct& product) {
   std::vector<std::unique_ptr<CandidatesProgram>> programs;
   std::vector<measure::Contender> contenders;
   for (const size_t place : places) {
-    auto program = CandidatesProgram::open(wanted, {&product.tried[place], 1}, engine, options,
-                                           !product.product.fast);
-    if (!program) return program.error();
-    programs.push_back(program.take());
-    Result<measure::Contender> contender = programs.back()->contender(0);
+    if (alone || programs.empty()) {
+      const std::span<const TriedTiles> all = product.tried;
+      auto program = CandidatesProgram::open(wanted, alone ? all.subspan(place, 1) : all, engine,
+                                             options, !product.product.fast);
+      if (!program) return program.error();
+      programs.push_back(program.take());
+    }
+    Result<measure::Contender> contender = programs.back()->contender(alone ? 0 : place);
     if (!contender) return contender.error();
     contenders.push_back(contender.take());
   }
   const auto series = measure::measure_interleaved(contenders, options.rounds);
   if (!series) return series.error();
-  judge(*series, places, &TriedTiles::alone, product);
+  judge(*series, places, alone ? &TriedTiles::alone : &TriedTiles::seconds, product);
   return Done{};
 }
 
+// All together, then, where that would change something and programs have frames, the fastest of them alone, as far as there is
+// room for these beside each other.
 Status measure_candidates(const plan::Device& device, const Wanted& wanted, Engine& engine,
                           const TuneOptions& options, TunedProduct& product) {
-  if (Status measured = measure_together(wanted, engine, options, product); !measured)
+  const std::vector<size_t> all = places_of(product, product.tried.size());
+  if (Status measured = measure_places(wanted, all, false, engine, options, product); !measured)
     return measured;
   if (!device.makes_code() || product.now == product.before) return Done{};
-  return measure_alone(wanted, device.memory_bytes, engine, options, product);
+  const int64_t bytes = wanted.beside * (wanted.a.bytes() + wanted.b.bytes() + wanted.c.bytes());
+  const int64_t room = device.memory_bytes / 2 / std::max<int64_t>(1, bytes) - 1;
+  if (room < 1) return Done{};
+  const std::vector<size_t> best = places_of(product, std::min(kAlone, static_cast<size_t>(room)));
+  return measure_places(wanted, best, true, engine, options, product);
 }
 
 TunedProduct tune_product(const plan::Plan& plan, const plan::ChosenProduct& chosen, Engine& engine,

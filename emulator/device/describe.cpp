@@ -383,8 +383,7 @@ Described Describer::run() {
       break;
   }
   Described described = record_.finish();
-  described.meets = is_met(described.node());
-  if (described.meets) {
+  if (is_met(described.node())) {
     reinterpret_cast<Node*>(described.bytes.data())->matrix.meets = 1;
     scratch_ += kMeetingBytes;
   }

@@ -25,6 +25,7 @@ struct TensorMap {
 };
 inline constexpr int64_t kTensorMapBytes = 128;
 inline constexpr int64_t kTensorMapRow = 128;
+// Behind the maps of a node whose blocks meet (Matrix::meets): a word that a launch is to find zeroed.
 inline constexpr int64_t kMeetingBytes = 128;
 inline constexpr uint32_t kTensorMapLines = 256;  // that a box has at most
 
@@ -40,8 +41,6 @@ struct Described {
   // Tensor maps that the node's scratch begins with, in order: the engine has them made once it knows where
   // the arena lies. None where the device copies no tensors.
   std::vector<TensorMap> maps;
-  // Whether blocks meet behind these (matrix_ring_90a.h), at a word that a launch is to find zeroed.
-  bool meets = false;
   // Whether it wants the full build of the units (block.h): f64 arithmetic, sums and products of integers.
   bool needs_full = false;
   // Why no unit can execute it, in a sentence; empty: one can.

@@ -129,7 +129,7 @@ void Encoder::describe_nodes() {
       image_.arena_bytes = begin + static_cast<uint64_t>(described.scratch_bytes);
       for (size_t m = 0; m < described.maps.size(); ++m)
         image_.maps.push_back({begin + m * device::kTensorMapBytes, described.maps[m]});
-      if (described.meets)
+      if (device::is_copied(described.node()) && described.node().matrix.meets != 0)
         image_.meetings.push_back(begin + described.maps.size() * device::kTensorMapBytes);
     }
     Descriptor& descriptor = descriptors_.emplace_back();

@@ -30,8 +30,7 @@ struct Image {
   std::vector<std::byte> descriptors;
   std::vector<StreamInfo> streams;
   std::vector<PlacedMap> maps;
-  std::vector<uint64_t>
-      meetings;  // words in the arena that a launch finds zeroed, where blocks meet
+  std::vector<uint64_t> meetings;  // where blocks meet: words that a launch finds zeroed
   uint32_t counters = 0;
   uint32_t regions = 0;
   uint32_t processors = 0;

@@ -1,6 +1,6 @@
 # What scripts share that have the JIT work in tiles of a file, on a Hopper; to be sourced. Gives `run`, the runner; `folder`,
-# which is removed in the end; the device as such a file names it: `device`, `code` and `processors`; and agrees_in_tiles. Where there is no
-# Hopper it says so and ends the script as skipped.
+# which is removed in the end; the device as such a file names it: `device`, `code` and `processors`; and agrees_in_tiles.
+# Where there is no Hopper it says so and ends the script as skipped.
 run=${TREK_BIN:?}/trek-run
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -293,11 +293,12 @@ uint32_t meeting_in(const std::string& body, int processors, int depth = 4096,
     Described described = describe(*plan, number);
     described.set_scratch(0);
     REQUIRE(is_copied(described.node()));
+    const bool meets = described.node().matrix.meets != 0;
     const auto maps = static_cast<int64_t>(described.maps.size()) * kTensorMapBytes;
-    CHECK(described.scratch_bytes >= maps + (described.meets ? kMeetingBytes : 0));
+    CHECK(described.scratch_bytes >= maps + (meets ? kMeetingBytes : 0));
     const uint32_t meeting = brought_of(described.node(), 0).meeting;
-    CHECK((meeting != 0) == described.meets);
-    CHECK(((tensor::ring_uses(described.node()) & tensor::kMet) != 0) == described.meets);
+    CHECK((meeting != 0) == meets);
+    CHECK(((tensor::ring_uses(described.node()) & tensor::kMet) != 0) == meets);
     return meeting;
   }
   FAIL("no product");
