@@ -41,7 +41,7 @@ void set_parts(const Matrix& of, Way way, Brought& to) {
       break;
     case Way::turns:
       to.rows = 1u << of.cut.row_bits;
-      to.columns = matrix_f32::kTurnsLines;
+      to.columns = matrix_f32::part_columns(of.cut);
       to.slots = turns_slots(of.cut);
       to.readers = kWarps / of.cut.groups;
       break;
@@ -69,15 +69,20 @@ uint32_t lines_of(const Brought& brought) {
   return Ring90::lines(brought.columns, brought.b_by_line, brought.right_lines);
 }
 
-// Of lines that are neighbours a copy brings 128 bytes for tensor cores, for the dot order those of a part's columns.
+// Of lines that are neighbours a copy brings 128 bytes for tensor cores, for the dot order those of a part's columns or a
+// third of these.
 void set_copies(const Matrix& of, Way way, Brought& to) {
-  const uint32_t at_once = way == Way::tensor_cores ? to.depth : to.columns;
+  const auto at_once = [&](bool left) {
+    if (way == Way::turns) return lines_at_once(of.cut, left);
+    return way == Way::tensor_cores ? to.depth : to.columns;
+  };
   to.a_by_line = of.a_k == 1;
   to.b_by_line = of.b_k == 1;
-  to.left_lines = to.a_by_line ? lines_brought(of.m, to.rows) : at_once;
+  to.left_lines = to.a_by_line ? lines_brought(of.m, to.rows) : at_once(true);
   to.brings_halves = brings_halves(of);
-  to.right_lines =
-      to.b_by_line ? lines_brought(of.n, to.brings_halves ? to.columns / 2 : to.columns) : at_once;
+  to.right_lines = to.b_by_line
+                       ? lines_brought(of.n, to.brings_halves ? to.columns / 2 : to.columns)
+                       : at_once(false);
   if (way == Way::tensor_cores) to.slots = Ring90::slots(lines_of(to));
 }
 

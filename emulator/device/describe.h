@@ -13,8 +13,8 @@
 namespace trek::device {
 
 // A tensor as the copy engine of a device sees it: what a driver makes a tensor map of. Three axes, innermost
-// first; the elements of the first are neighbours. What is copied are boxes; where a box's rows in shared memory
-// have kTensorMapRow bytes, they are swizzled by as many.
+// first; the elements of the first are neighbours. What is copied are boxes, whose rows in shared memory are swizzled where
+// they have kTensorMapRow bytes and who reads them knows.
 struct TensorMap {
   int64_t offset = 0;  // in the arena
   isa::DType dtype = isa::DType::none;
@@ -22,6 +22,7 @@ struct TensorMap {
   std::array<int64_t, 3> sizes{};
   std::array<int64_t, 2> strides{};  // bytes, of the second and the third axis: multiples of 16
   std::array<uint32_t, 3> box{};     // elements
+  bool swizzled = false;
 };
 inline constexpr int64_t kTensorMapBytes = 128;
 inline constexpr int64_t kTensorMapRow = 128;

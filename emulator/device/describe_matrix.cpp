@@ -115,7 +115,7 @@ void Describer::describe_copies() {
   Matrix& to = node_.matrix;
   if (!plan_.device.copies_tensors) return;
   if (static_cast<Product>(to.product) == Product::ordered) {
-    const Cut cut = std::exchange(to.cut, copied_cut(to.cut, to.k));
+    const Cut cut = std::exchange(to.cut, copied_cut(to, plan_.device.makes_code()));
     if (to.cut.patch != 0) maps_ = tensor_maps(plan_, of_, to);
     if (maps_.empty()) to.cut = cut;
   } else {

@@ -7,6 +7,7 @@
 #include "emulator/device/matrix_narrow_cut.h"
 #include "emulator/device/matrix_small_cut.h"
 #include "emulator/device/matrix_thin_cut.h"
+#include "emulator/device/ring.h"
 #include "emulator/plan/group_products.h"
 #include "emulator/plan/product.h"
 #include "emulator/plan/small_runs.h"
@@ -163,12 +164,12 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     const int64_t matrix = left ? of.a_matrix : of.b_matrix;
     // The dot order wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
     const bool ordered = static_cast<Product>(of.product) == Product::ordered;
-    const bool by_turns = ordered && of.cut.patch == matrix_f32::kTurnsPatch;
-    const uint32_t part = by_turns          ? 1u << (left ? of.cut.row_bits : of.cut.column_bits)
+    const bool by_turns = ordered && tensor::takes_turns(of.cut);
+    const uint32_t part = by_turns ? left ? 1u << of.cut.row_bits : matrix_f32::part_columns(of.cut)
                           : left || ordered ? kPartRows
                                             : of.part_columns;
     // Lines of a copy where they are neighbours.
-    const uint32_t at_once = by_turns ? matrix_f32::kTurnsLines : part;
+    const uint32_t at_once = by_turns ? tensor::lines_at_once(of.cut, left) : part;
     const bool halves = !left && tensor::brings_halves(of);
     const int64_t bytes = isa::byte_size(type.dtype);
     if (pitch * bytes % 16 != 0 || lines > UINT32_MAX / 2 || of.k > UINT32_MAX / 2) return {};
@@ -181,7 +182,8 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     map.sizes = {by_line ? of.k : lines, by_line ? lines : of.k, type.elements() / matrix};
     map.strides = {bytes * pitch, bytes * matrix};
     const auto row = static_cast<uint32_t>(kTensorMapRow / bytes);
-    map.box = {by_line || !ordered ? row : at_once,
+    map.swizzled = by_line || !ordered;
+    map.box = {map.swizzled ? row : at_once,
                by_line ? lines_brought(lines, halves ? part / 2 : part) : row, 1};
     maps.push_back(map);
   }

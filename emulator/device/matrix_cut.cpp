@@ -106,7 +106,9 @@ Cut cut_of(const Matrix& of, Alignment aligned) {
   return cut;
 }
 
-Cut copied_cut(const Cut& cut, int64_t k) {
+Cut copied_cut(const Matrix& of, bool made) {
+  const Cut& cut = of.cut;
+  const int64_t k = of.k;
   if (k == 0 || cut.patch == 0) return {};
   if (cut.patch == kLargePatch) return cut;
   constexpr uint32_t kBits = std::bit_width(kTurnsLines - 1);
@@ -119,7 +121,10 @@ Cut copied_cut(const Cut& cut, int64_t k) {
   // slot's second phase could take the first, if that is still to come, for it.
   if (blocks > groups && blocks % groups != 0) return {};
   Cut copied = cut;
-  copied.patch = kTurnsPatch;
+  const bool by_line = cut.left.by_line != 0 || cut.right.by_line != 0;
+  const bool wide =
+      made && of.tile_columns == kWideColumns && cut.row_bits == kBits && !by_line && k <= kSegment;
+  copied.patch = wide ? kWidePatch : kTurnsPatch;
   copied.column_bits = kBits;
   copied.groups = static_cast<uint16_t>(groups);
   return copied;

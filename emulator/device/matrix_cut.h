@@ -30,6 +30,11 @@ inline constexpr uint8_t kLargePatch = 128;   // Cut::patch, which says so
 // and so many columns (matrix_f32_turns_90a.h).
 inline constexpr uint32_t kTurnsLines = 64;
 inline constexpr uint8_t kTurnsPatch = 64;  // Cut::patch, which says so
+// The same of 64 rows, more columns and one segment, of operands whose lines are neighbours, in code that is made for one
+// product.
+inline constexpr uint32_t kWideColumns = 96;
+inline constexpr uint32_t kStripLines = 32;  // of them that a copy brings
+inline constexpr uint8_t kWidePatch = 96;
 
 // Beyond these, offsets within a part need more than 32 bits; in elements.
 inline constexpr int64_t kMostStride = int64_t{1} << 22;
@@ -54,6 +59,18 @@ inline constexpr uint32_t kBehindPanels = 2 * (kLargeLines + kPad) * 4;  // read
   X(Relu, semantics::relu(a))      \
   X(ReluGrad, semantics::relu_grad(a, b))
 
+// Whether a part has kWideColumns columns, which the resident kernel has no code for; and how many it has at most.
+TREK_ON_DEVICE constexpr bool is_wide([[maybe_unused]] const Cut& cut) {
+#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+  return false;
+#else
+  return cut.patch == kWidePatch;
+#endif
+}
+TREK_ON_DEVICE constexpr uint32_t part_columns(const Cut& cut) {
+  return is_wide(cut) ? kWideColumns : 1u << cut.column_bits;
+}
+
 }  // namespace matrix_f32
 
 // The cut of a node's product, of which all but `cut` is known. `aligned`: a_batch, b_batch, offsets and tiles
@@ -64,7 +81,8 @@ struct Alignment {
 };
 Cut cut_of(const Matrix& of, Alignment aligned);
 
-// The cut of the same product of so many k where a copy engine brings its operands; of patch 0 where it would not help.
-Cut copied_cut(const Cut& cut, int64_t k);
+// The cut of the same product where a copy engine brings its operands; of patch 0 where it would not help. `made`: code is
+// made for it.
+Cut copied_cut(const Matrix& of, bool made);
 
 }  // namespace trek::device

@@ -55,8 +55,11 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   int64_t rows = of.m - row < of.tile_rows ? of.m - row : of.tile_rows;
   int64_t columns = of.n - column < of.tile_columns ? of.n - column : of.tile_columns;
   const uint32_t most_rows = 1u << of.cut.row_bits;
-  const uint32_t most_columns = 1u << of.cut.column_bits;
-  const auto across = static_cast<uint32_t>((columns + most_columns - 1) >> of.cut.column_bits);
+  const uint32_t most_columns = part_columns(of.cut);
+  const auto across =
+      is_wide(of.cut)  // as a tile is
+          ? 1
+          : static_cast<uint32_t>((columns + most_columns - 1) >> of.cut.column_bits);
   Part& part = *task.shared<Part>(kPart);
   part.parts = across * static_cast<uint32_t>((rows + most_rows - 1) >> of.cut.row_bits);
   if (number != 0) {

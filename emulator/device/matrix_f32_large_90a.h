@@ -215,10 +215,10 @@ TREK_TILE void multiply_large_90a(const Task& task, uint32_t step) {
     large_90a::multiply<false, false>(task, slots, step);
   if (tensor::part_of_runs(task) == OfRuns::begun) return;
   const uint32_t k = part_of(task).k;  // read anew
-  give_sums(task,
-            large_90a::sums_at(tensor::memory_of(task), tensor::large_slots(k)) +
-                (k > kSegment ? kSums : 0),
-            kBlockThreads / 32, 1);
+  give_sums<2>(task,
+               large_90a::sums_at(tensor::memory_of(task), tensor::large_slots(k)) +
+                   (k > kSegment ? kSums : 0),
+               kBlockThreads / 32, 1);
 }
 
 }  // namespace trek::device::matrix_f32

@@ -1,5 +1,6 @@
 // How warps multiply f32 operands as the copy engine lays them into slots (matrix_ring_90a.h), by the dot order: a
-// warp has 32 x 64 outputs, a lane a patch of 8 x 8 of them. Compiled for sm_90a alone; K is a multiple of 8.
+// warp has 32 x 64 outputs, a lane a patch of 8 x 8 of them; or of wide parts 32 x 96 and 8 x 12. Compiled for sm_90a alone;
+// K is a multiple of 8.
 //
 // Both operands are read as they lie: [k][lines], of which a lane has four neighbouring lines twice at one k; or
 // rows of 32 k of a line (swizzled), of which it has four k of eight lines. So nothing is transposed.
@@ -38,7 +39,8 @@ TREK_TILE uint32_t line_of(bool by_line, uint32_t lanes, uint32_t lane, uint32_t
 
 // A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
 // `first` is the warp's first line. Where lines are neighbours, the next k is kPitch bytes on.
-template <bool kByLine, uint32_t kLanes, uint32_t kPitch>
+// `kStrip` bytes behind a lane's first four are the next.
+template <bool kByLine, uint32_t kLanes, uint32_t kPitch, uint32_t kStrip = 16 * kLanes>
 struct Lines {
   uint32_t at;    // of the slot at hand: the lane's first line
   uint32_t swap;  // by line: the lane's part of the swizzle
@@ -57,7 +59,7 @@ struct Lines {
   }
   // Lines 4 h ... 4 h + 3 at a k of the slot.
   TREK_ON_DEVICE Float4 load_lines(uint32_t k, uint32_t h) const {
-    return load_four(at + k * kPitch + h * 16 * kLanes);
+    return load_four(at + k * kPitch + h * kStrip);
   }
 };
 
@@ -86,37 +88,44 @@ struct Elements {
 inline constexpr uint32_t kFour = 32 * 16;  // bytes from one of a lane's fours to the next
 inline constexpr uint32_t kWarpSums = 16 * kFour;
 
-TREK_TILE Float4 half_row(const Patch& sum, uint32_t row, uint32_t half) {
+template <uint32_t kColumns>
+TREK_TILE Float4 half_row(const float (&sum)[8][kColumns], uint32_t row, uint32_t half) {
   const float* four = &sum[row][half * 4];
   return {four[0], four[1], four[2], four[3]};
 }
 
+template <uint32_t kColumns = 8>
 TREK_TILE void clear_sums(uint32_t sums) {
 #pragma unroll
-  for (uint32_t v = 0; v < 16; ++v) store_four(sums + v * kFour, kNothing);
+  for (uint32_t v = 0; v < 2 * kColumns; ++v) store_four(sums + v * kFour, kNothing);
 }
 
-TREK_TILE void clear_patch(Patch& sum) {
+template <uint32_t kColumns>
+TREK_TILE void clear_patch(float (&sum)[8][kColumns]) {
 #pragma unroll
   for (uint32_t i = 0; i < 8; ++i)
 #pragma unroll
-    for (uint32_t j = 0; j < 8; ++j) sum[i][j] = 0;
+    for (uint32_t j = 0; j < kColumns; ++j) sum[i][j] = 0;
 }
 
 // Adds a block to its segment.
-TREK_TILE void add_block(uint32_t sums, Patch& sum) {
+template <uint32_t kColumns>
+TREK_TILE void add_block(uint32_t sums, float (&sum)[8][kColumns]) {
+  constexpr uint32_t kFours = kColumns / 4;  // of a row
   // Addresses are worked out here: for all fours they would take registers from the loop around.
   hide(sums);
 #pragma unroll
-  for (uint32_t v = 0; v < 16; ++v)
-    store_four(sums + v * kFour, load_four(sums + v * kFour) + half_row(sum, v / 2, v % 2));
+  for (uint32_t v = 0; v < 8 * kFours; ++v)
+    store_four(sums + v * kFour,
+               load_four(sums + v * kFour) + half_row(sum, v / kFours, v % kFours));
   clear_patch(sum);
 }
 
 // Adds a segment to the totals; its sums are those of the next one, or behind the last the totals.
+template <uint32_t kColumns = 8>
 TREK_TILE void add_segment(uint32_t sums, uint32_t totals, bool is_first, bool is_last) {
   TREK_ROLLED
-  for (uint32_t at = 0; at != kWarpSums; at += kFour) {
+  for (uint32_t at = 0; at != 2 * kColumns * kFour; at += kFour) {
     Float4 total = load_four_now(sums + at);
     if (!is_first) total = load_four_now(totals + at) + total;
     store_four(totals + at, total);
@@ -125,9 +134,9 @@ TREK_TILE void add_segment(uint32_t sums, uint32_t totals, bool is_first, bool i
 }
 
 // Adds the block that is in a patch to its segment, and puts the products of a block's first k there.
-template <bool kLeftByLine, bool kRightByLine>
-TREK_TILE void begin_block(uint32_t sums, const Elements<kLeftByLine>& x,
-                           const Elements<kRightByLine>& y, Patch& sum) {
+template <bool kLeftByLine, bool kRightByLine, class Right>
+TREK_TILE void begin_block(const Right&, uint32_t sums, const Elements<kLeftByLine>& x,
+                           const Elements<kRightByLine>& y, Patch& sum, uint32_t) {
   Float4 four[2][2] = {{load_four(sums), load_four(sums + kFour)}, {}};
 #pragma unroll
   for (uint32_t i = 0; i < 8; ++i) {
@@ -195,10 +204,10 @@ TREK_TILE void multiply_k(const Left& left, const Right& right, Elements<kLeftBy
 // and what is in the patch goes to the segment. Elements of the first of them are in x and y, which at the end are those
 // of the next step. leave() is called when all of what was read of the slot before has been multiplied; move_on() when
 // the rest of this step is in registers: it makes `k_slot` and the lines those of the next step.
-template <bool kLeftByLine, bool kRightByLine, class Left, class Right, class Leave, class MoveOn>
-TREK_TILE void multiply_step(const Left& left, const Right& right, Elements<kLeftByLine>& x,
-                             Elements<kRightByLine>& y, Patch& sum, uint32_t sums, bool begins,
-                             const uint32_t& k_slot, Leave leave, MoveOn move_on) {
+template <class Left, class Right, class X, class Y, class Sum, class Leave, class MoveOn>
+TREK_TILE void multiply_step(const Left& left, const Right& right, X& x, Y& y, Sum& sum,
+                             uint32_t sums, bool begins, const uint32_t& k_slot, Leave leave,
+                             MoveOn move_on) {
 #pragma unroll
   for (uint32_t k = 0; k < kStep; ++k) {
     if (k == 1) leave();
@@ -206,7 +215,7 @@ TREK_TILE void multiply_step(const Left& left, const Right& right, Elements<kLef
     const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
     load_lines_ahead(left, right, x, y, k, ahead);
     if (k == 0 && begins) {
-      begin_block(sums, x, y, sum);
+      begin_block(right, sums, x, y, sum, ahead);
       // Else both ways would end in the same multiplications, of sums or of zeros that are moved there.
       asm volatile("" ::: "memory");
       continue;

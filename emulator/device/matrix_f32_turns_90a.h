@@ -1,5 +1,5 @@
-// A part of a tile of the f32 product of 64 or 128 rows and 64 columns, whose operands the copy engine brings
-// (matrix_ring_90a.h). Compiled for sm_90a alone; K is a multiple of 8.
+// A part of a tile of the f32 product of 64 or 128 rows and 64 columns, or of 64 rows and 96, whose operands the copy engine
+// brings (matrix_ring_90a.h). Compiled for sm_90a alone; K is a multiple of 8.
 //
 // Two or four warps below one another have all outputs; they are a group, and the groups take blocks of 64 k by turns.
 // A segment's sums are in shared memory, where each group adds its block behind the group before it: the warp with the
@@ -22,6 +22,18 @@ inline constexpr uint32_t kWarps = kBlockThreads / 32;
 inline constexpr uint32_t kMostRows = kLargeLines;
 static_assert(kTurnsLines == kWarpColumns && kBlock == 2 * kDepth);
 
+// What a lane has where a part has so many columns: its patch, the right operand's lines, and what is there of these.
+template <bool kRightByLine, uint32_t kPartColumns>
+struct PatchOf {
+  using Sums = Patch;
+  using Right = Lines<kRightByLine, kAcross, kPitch>;
+  using Elements = slots_90a::Elements<kRightByLine>;
+  static constexpr uint32_t kColumns = 8;
+  static constexpr uint32_t kWarpSums = slots_90a::kWarpSums;
+};
+template <>
+struct PatchOf<false, kWideColumns> : wide_90a::PatchOf {};
+
 inline constexpr uint32_t kMostSums = kMostRows * kTurnsLines * 4;
 // Behind the ring are the sums, behind these totals where there are several segments; and not where results lie of which
 // a program makes the node's.
@@ -29,9 +41,13 @@ static_assert(2 * 2 * Ring90::slot_bytes(kTurnsLines, kMostRows) + 2 * kMostSums
               2 * 4 * Ring90::slot_bytes(kTurnsLines, 64) + kMostSums <= Ring90::kRoom);
 static_assert(shared_at::kValues + kMostSums <=
               Ring90::kBehind + 2 * 2 * Ring90::slot_bytes(kTurnsLines, kMostRows));
+static_assert(2 * 4 * Ring90::slot_bytes(kWideColumns, 64) + 64 * kWideColumns * 4 <=
+                  Ring90::kRoom &&
+              kMostSums >= 64 * kWideColumns * 4);
 TREK_TILE uint32_t sums_at(uint32_t shared, const Cut& cut) {
+  const uint32_t columns = is_wide(cut) ? kWideColumns : kTurnsLines;
   return Ring90::begin(shared) +
-         tensor::turns_slots(cut) * Ring90::slot_bytes(kTurnsLines, 1u << cut.row_bits);
+         tensor::turns_slots(cut) * Ring90::slot_bytes(columns, 1u << cut.row_bits);
 }
 
 // The named barriers by which a warp of one group waits for the one of the group before that has the same outputs.
@@ -51,8 +67,9 @@ TREK_TILE uint32_t of_warp(uint32_t number) {
 
 // Multiplies the part at kPart, whose first slot is `first_step`, counted as Brought::first_step is, to the sums behind the
 // ring, where they are once all threads have met.
-template <bool kLeftByLine, bool kRightByLine>
+template <bool kLeftByLine, bool kRightByLine, uint32_t kColumns = kTurnsLines>
 TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
+  using Of = PatchOf<kRightByLine, kColumns>;
   const Cut& cut = kept_cut(task);
   const uint32_t thread = task.thread();
   const uint32_t lane = thread % 32;
@@ -65,12 +82,12 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
   const uint32_t k_end = part_of(task).k;
   const uint32_t blocks = (k_end + kBlock - 1) / kBlock;
   if (group >= blocks) return;
-  const uint32_t slot_bytes = Ring90::slot_bytes(kTurnsLines, rows);
+  const uint32_t slot_bytes = Ring90::slot_bytes(kColumns, rows);
   const uint32_t slots_bits = 32 - __builtin_clz(groups);  // 2 x groups are 1 << slots_bits
   first_step = of_warp(first_step);
   const uint32_t shared = tensor::memory_of(task);
-  const uint32_t sums = sums_at(shared, cut) + down * kWarpSums + lane * 16;
-  if (group == 0) clear_sums(sums);
+  const uint32_t sums = sums_at(shared, cut) + down * Of::kWarpSums + lane * 16;
+  if (group == 0) clear_sums<Of::kColumns>(sums);
 
   uint32_t slot = 0;  // at hand, and the one before
   uint32_t before = 0;
@@ -88,12 +105,11 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
   Lines<kLeftByLine, kDown, kPitch> left(
       panel + (kLeftByLine ? 0 : row / kTurnsLines * kDepth * kPitch),
       kLeftByLine ? row : row % kTurnsLines, lane_down(lane));
-  Lines<kRightByLine, kAcross, kPitch> right(panel + rows * tensor::kRowBytes, 0,
-                                             lane_across(lane));
-  Patch sum;
+  typename Of::Right right(panel + rows * tensor::kRowBytes, 0, lane_across(lane));
+  typename Of::Sums sum;
   clear_patch(sum);
   Elements<kLeftByLine> x;
-  Elements<kRightByLine> y;
+  typename Of::Elements y;
   x.begin(left, 0);
   y.begin(right, 0);
 
@@ -137,7 +153,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
     if (adds) continue;
     add_block(sums, sum);
     if (ends_segment)
-      add_segment(sums, sums + rows * kTurnsLines * 4, block < kMostGroups, is_last);
+      add_segment<Of::kColumns>(sums, sums + rows * kColumns * 4, block < kMostGroups, is_last);
     if (!is_last) give();
   }
   // Who brings writes to the last slot while the part is given.
@@ -150,7 +166,9 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
 // Multiplies the part at kPart, whose first slot is `step`, and gives it as give_sums() says.
 TREK_TILE void multiply_turns_90a(const Task& task, uint32_t step) {
   const Cut& cut = kept_cut(task);
-  if (cut.left.by_line != 0 && cut.right.by_line != 0)
+  if (is_wide(cut))
+    turns_90a::multiply<false, false, kWideColumns>(task, step);
+  else if (cut.left.by_line != 0 && cut.right.by_line != 0)
     turns_90a::multiply<true, true>(task, step);
   else if (cut.left.by_line != 0)
     turns_90a::multiply<true, false>(task, step);
@@ -158,8 +176,12 @@ TREK_TILE void multiply_turns_90a(const Task& task, uint32_t step) {
     turns_90a::multiply<false, true>(task, step);
   else
     turns_90a::multiply<false, false>(task, step);
-  give_sums(task, turns_90a::sums_at(tensor::memory_of(task), cut),
-            (1u << cut.row_bits) / turns_90a::kWarpRows, 0);
+  const uint32_t sums = turns_90a::sums_at(tensor::memory_of(task), cut);
+  const uint32_t warps = (1u << cut.row_bits) / turns_90a::kWarpRows;
+  if (is_wide(cut))
+    give_sums<wide_90a::kStrips>(task, sums, warps, 0);
+  else
+    give_sums<2>(task, sums, warps, 0);
 }
 
 }  // namespace trek::device::matrix_f32

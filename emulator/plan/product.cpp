@@ -34,6 +34,7 @@ namespace {
 constexpr int64_t kBlock = 64;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kSegment = kOrderedSegment;
 constexpr int64_t kMostSplit = 32;
+constexpr int64_t kWideColumns = 96;  // of an ordered product's part: device/matrix_cut.h
 
 // Whether parts of a product's k may end at any block, not only where a segment does.
 bool is_by_blocks(Product product) {
@@ -197,8 +198,26 @@ double turns_of(const Device& device, const ProductWork& work, const MatrixTiles
 
 // ---- ordered -------------------------------------------------------------------------------------
 
-// From a quarter to four times the device's own tile, as large as keep a node's tasks few; and of those of four times, which
-// are large parts, any number that does.
+// Whether groups of warps take blocks of k by turns of what a copy engine brings (device/matrix_f32_turns_90a.h).
+bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
+  constexpr int64_t kHalfPart = kPartRows / 2;
+  const int64_t groups = tiles.rows > kHalfPart ? 2 : 4;
+  const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
+  return work.element == isa::DType::f32 && work.copied && work.shape.k % kOrderedDepth == 0 &&
+         blocks > 1 && (blocks <= groups || blocks % groups == 0) && 2 * tiles.rows > kHalfPart &&
+         2 * tiles.columns > kHalfPart;
+}
+// And whether in parts of 64 x 96: code that is made for one segment of operands whose lines are neighbours.
+bool is_wide(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
+  constexpr int64_t kGroups = 4;  // all of which are to have a block
+  const int64_t depth = depth_of(work, tiles);
+  return is_made(device) && work.shape.ta && !work.shape.tb && is_by_turns(work, tiles) &&
+         depth > (kGroups - 1) * kBlock && depth <= kSegment && 2 * tiles.rows == kPartRows &&
+         tiles.columns == kWideColumns;
+}
+
+// From a quarter to four times the device's own tile, as large as keep a node's tasks few, and wide ones; and of those of four
+// times, which are large parts, any number that does.
 std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductWork& work) {
   const MatrixShape& shape = work.shape;
   std::vector<MatrixTiles> found;
@@ -222,6 +241,8 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
     }
     add(tiles);
   }
+  const MatrixTiles wide = tiles_of(shape, kPartRows / 2, kWideColumns);
+  if (is_wide(device, work, wide) && wide.count <= most_tasks(device)) add(wide);
   const int64_t rows = 2 * device.matrix_rows;
   const int64_t columns = 2 * device.matrix_columns;
   if (work.may_run) {
@@ -247,16 +268,6 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
       if (tiles.count <= most_tasks(device)) add(tiles);
     }
   return found;
-}
-
-// Whether groups of warps take blocks of k by turns of what a copy engine brings (device/matrix_f32_turns_90a.h).
-bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
-  constexpr int64_t kHalfPart = kPartRows / 2;
-  const int64_t groups = tiles.rows > kHalfPart ? 2 : 4;
-  const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
-  return work.element == isa::DType::f32 && work.copied && work.shape.k % kOrderedDepth == 0 &&
-         blocks > 1 && (blocks <= groups || blocks % groups == 0) && 2 * tiles.rows > kHalfPart &&
-         2 * tiles.columns > kHalfPart;
 }
 
 // Jobs of 64 k, of which a processor's eight warps have one each at a time and its four schedulers one: in cycles.
@@ -286,6 +297,8 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
     return large_parts(device, work, blocks, outputs) + kOrderedTask;
+  if (is_wide(device, work, tiles))
+    return jobs_of(2 * blocks, kWideColumns / 64.0 * kPatches * 1.55) + kTurnsTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;

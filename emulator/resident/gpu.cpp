@@ -213,12 +213,11 @@ Result<std::array<std::byte, device::kTensorMapBytes>> Gpu::tensor_map(
                     : map.dtype == isa::DType::f32 ? driver::TensorMapType::f32
                     : map.dtype == isa::DType::f16 ? driver::TensorMapType::f16
                                                    : driver::TensorMapType::bf16;
-  const int64_t row = int64_t{map.box[0]} * isa::byte_size(map.dtype);
   if (Status status =
           api().check(api().tensor_map_encode_tiled(
                           &encoded, type, 3, reinterpret_cast<void*>(address), sizes.data(),
                           strides.data(), map.box.data(), ones.data(), driver::kInterleaveNone,
-                          row == device::kTensorMapRow ? driver::kSwizzle128 : driver::kSwizzleNone,
+                          map.swizzled ? driver::kSwizzle128 : driver::kSwizzleNone,
                           driver::kL2Promotion128, driver::kFillZeros),
                       fmt::format("describing a tensor of {} x {} x {} to {}", map.sizes[0],
                                   map.sizes[1], map.sizes[2], name()));

@@ -1,7 +1,7 @@
-"""Strict products of f32 whose k several tasks share, of random numbers, so that the order of sums shows: in runs
-(plan/runs.h), of one segment of k and of several, in one node or in a node for each, with tails that registers have and
-others; and in parts that an optimizer adds to its gradient, one of each. A program, and a file of tiles that has it done so
-on a device.
+"""Strict products of f32 that compiled programs alone have, of random numbers, so that the order of sums shows: whose k
+several tasks share, in runs (plan/runs.h), of one segment of k and of several, in one node or in a node for each, with tails
+that registers have and others; in wide parts (device/matrix_f32_wide_90a.h); and in parts that an optimizer adds to its
+gradient, one of each. A program, and a file of tiles that has it done so on a device.
 
     python3 tests/gpu/parts.py DEVICE CODE PROCESSORS FOLDER  # parts.trek and tiles.json
 """
@@ -25,6 +25,13 @@ RUNS = [  # K, transposes, what follows, trips, nodes
     (4168, "ta", "bias", 1, 1),
     (8328, "tb", "tanh", 1, 1),
     (12288, "ta", "bias", 1, 3),
+]
+BROAD = [  # rows, columns, K, what follows, trips: transposed on the left
+    (64, 96, 512, "", 3),
+    (136, 200, 248, "bias", 2),
+    (300, 292, 1000, "tanh", 1),
+    (184, 104, 744, "relu", 2),
+    (60, 388, 4096, "bias", 1),
 ]
 STEPS = [  # optimizer, what it has besides w and the gradient, attributes; rows, columns, K, parts
     ("adam!", ["m", "v"], "lr=0.01, step=$s", 64, 36, 20000, 3),
@@ -57,20 +64,28 @@ def remember(m, n, k, **form):
             })  # yapf: disable
 
 
-for i, (depth, form, end, trips, nodes) in enumerate(RUNS):
+def product(i, rows, columns, depth, form, end, trips):
     flags = "".join(f", {flag}" for flag in form.split())
     flags += {"bias": f", bias=@c{i}, tail=relu", "relu": ", tail=relu"}.get(end, "")
-    tensor("state", f"a{i}", *([depth, HIGH] if "ta" in form else [HIGH, depth]), normal(i + 1))
-    tensor("state", f"b{i}", *([WIDE, depth] if "tb" in form else [depth, WIDE]), normal(i + 101))
-    declared.append(f".state @c{i} f32[{WIDE}]{normal(i + 201)}")
-    tensor("output", f"r{i}", HIGH, WIDE)
-    body += [f"  loop $i{i} = 0 until {trips} {{"]
+    tensor("state", f"a{i}", *([depth, rows] if "ta" in form else [rows, depth]), normal(i + 1))
+    tensor("state", f"b{i}", *([columns, depth] if "tb" in form else [depth, columns]), normal(i + 101))
+    declared.append(f".state @c{i} f32[{columns}]{normal(i + 201)}")
+    tensor("output", f"r{i}", rows, columns)
+    body.append(f"  loop $i{i} = 0 until {trips} {{")
     if end == "tanh":
-        body += [f"    %p{i} = matmul @a{i}, @b{i}{flags}", f"    %t{i} = tanh %p{i}", f"    @r{i} = floor %t{i}"]
+        body.extend([f"    %p{i} = matmul @a{i}, @b{i}{flags}", f"    %t{i} = tanh %p{i}", f"    @r{i} = floor %t{i}"])
     else:
-        body += [f"    @r{i} = matmul @a{i}, @b{i}{flags}"]
-    body += [f"    %m{i} = max @r{i}", f"    @a{i} = add @a{i}, %m{i}", "  }"]
+        body.append(f"    @r{i} = matmul @a{i}, @b{i}{flags}")
+    body.extend([f"    %m{i} = max @r{i}", f"    @a{i} = add @a{i}, %m{i}", "  }"])
+
+
+for i, (depth, form, end, trips, nodes) in enumerate(RUNS):
+    product(i, HIGH, WIDE, depth, form, end, trips)
     remember(HIGH, WIDE, depth, rows=128, columns=128, split=nodes, runs=processors)
+
+for i, (rows, columns, depth, end, trips) in enumerate(BROAD, len(RUNS)):
+    product(i, rows, columns, depth, "ta", end, trips)
+    remember(rows, columns, depth, rows=64, columns=96, split=1)
 
 for i, (opcode, besides, attributes, rows, columns, depth, parts) in enumerate(STEPS):
     tensor("state", f"x{i}", depth, rows, normal(i + 301))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# parts.sh: strict products whose k several tasks share leave the bits of ref on the JIT: those in runs, and those whose
-# parts an optimizer adds (parts.py).
+# parts.sh: strict products that compiled programs alone have leave the bits of ref on the JIT: those in runs, those in wide
+# parts, and those whose parts an optimizer adds (parts.py).
 set -euo pipefail
 source tests/gpu/hopper.sh
 python3 tests/gpu/parts.py "$device" "$code" "$processors" "$folder"

@@ -129,23 +129,58 @@ TEST_CASE("parts of 64 rows and 128 columns are two parts where a copy engine br
   of.a_row = of.k;
   of.a_k = of.b_column = 1;
   of.b_k = of.n;
-  const Cut cut = cut_of(of, {true, true});
-  CHECK(cut.column_bits == 7);
-  const Cut copied = copied_cut(cut, of.k);
+  of.cut = cut_of(of, {true, true});
+  CHECK(of.cut.column_bits == 7);
+  const auto copied_of = [&](int64_t k) {
+    of.k = k;
+    return copied_cut(of, true);
+  };
+  const Cut copied = copied_of(256);
   CHECK(copied.patch == matrix_f32::kTurnsPatch);
   CHECK(copied.row_bits == 6);
   CHECK(copied.column_bits == 6);
   CHECK(copied.groups == 4);
-  CHECK(copied.across_magic == cut.across_magic);
-  CHECK(copied_cut(cut, 64).patch == 0);
-  CHECK(copied_cut(cut, 192).patch == matrix_f32::kTurnsPatch);  // a round of three blocks
-  CHECK(copied_cut(cut, 1000).patch == matrix_f32::kTurnsPatch);
-  CHECK(copied_cut(cut, 1032).patch == 0);  // whole rounds, and one of one block
+  CHECK(copied.across_magic == of.cut.across_magic);
+  CHECK(copied_of(64).patch == 0);
+  CHECK(copied_of(192).patch == matrix_f32::kTurnsPatch);  // a round of three blocks
+  CHECK(copied_of(1000).patch == matrix_f32::kTurnsPatch);
+  CHECK(copied_of(1032).patch == 0);  // whole rounds, and one of one block
   of.tile_rows = 128;
-  const Cut large = cut_of(of, {true, true});
-  CHECK(large.patch == matrix_f32::kLargePatch);
-  CHECK(copied_cut(large, of.k).patch == matrix_f32::kLargePatch);
-  CHECK(copied_cut(large, 0).patch == 0);
+  of.cut = cut_of(of, {true, true});
+  CHECK(of.cut.patch == matrix_f32::kLargePatch);
+  CHECK(copied_of(256).patch == matrix_f32::kLargePatch);
+  CHECK(copied_of(0).patch == 0);
+}
+
+TEST_CASE("parts of 96 columns are for code that is made for operands whose lines are neighbours") {
+  Matrix of{};
+  of.m = of.n = 768;
+  of.k = 256;
+  of.tile_rows = 64;
+  of.tile_columns = matrix_f32::kWideColumns;
+  of.down = 12;
+  of.across = 8;
+  of.a_row = of.b_column = 1;
+  of.a_k = of.m;
+  of.b_k = of.n;
+  const auto copied = [&](bool made) {
+    of.cut = cut_of(of, {true, true});
+    return copied_cut(of, made);
+  };
+  CHECK(copied(true).patch == matrix_f32::kWidePatch);
+  CHECK(copied(true).groups == 4);
+  CHECK(matrix_f32::part_columns(copied(true)) == 96);
+  CHECK(copied(false).patch == matrix_f32::kTurnsPatch);
+  CHECK(matrix_f32::part_columns(copied(false)) == 64);
+  of.tile_columns = 64;
+  CHECK(copied(true).patch == matrix_f32::kTurnsPatch);
+  of.tile_columns = matrix_f32::kWideColumns;
+  of.tile_rows = 32;
+  CHECK(copied(true).patch == 0);
+  of.tile_rows = 64;
+  of.b_column = of.k;
+  of.b_k = 1;
+  CHECK(copied(true).patch == matrix_f32::kTurnsPatch);
 }
 
 }  // namespace trek::device::test
