@@ -15,6 +15,7 @@
 #include "emulator/plan/lower.h"
 #include "emulator/plan/place.h"
 #include "emulator/plan/product.h"
+#include "emulator/plan/put_off.h"
 #include "emulator/plan/share.h"
 #include "emulator/plan/split.h"
 #include "emulator/plan/split_products.h"
@@ -45,6 +46,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
     take_left_rows(plan, device);
   }
   split_long_reductions(plan);
+  if (options.fuse && !device.packs_panels) put_off(plan);
   find_levels(plan);
   split_products(plan, options.tiles);
   find_levels(plan);

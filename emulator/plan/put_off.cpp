@@ -1,0 +1,205 @@
+#include "emulator/plan/put_off.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "emulator/plan/node_uses.h"
+#include "emulator/plan/product.h"
+#include "isa/ops.h"
+
+namespace trek::plan {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{64} << 20;  // that may be kept for what waits
+
+bool may_trap(const std::vector<MicroStep>& program) {
+  return std::ranges::any_of(program, [](const MicroStep& step) {
+    return !isa::info(step.opcode).traps.empty() && !isa::is_real(step.from);
+  });
+}
+bool may_trap(const Node& node) {
+  if (!node.pointwise() && !isa::info(node.opcode).traps.empty()) return true;
+  return may_trap(node.prologue) || may_trap(node.chain) ||
+         std::ranges::any_of(node.phases, [](const Phase& phase) {
+           return may_trap(phase.elements) || may_trap(phase.tail);
+         });
+}
+
+class Order {
+ public:
+  explicit Order(Plan& plan)
+      : plan_(plan),
+        uses_(plan),
+        reads_(plan.nodes.size()),
+        writes_(plan.nodes.size()),
+        read_(plan.buffers.size()),
+        written_(plan.buffers.size()) {
+    for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+      for (const uint32_t node : uses_.readers(b)) reads_[node].push_back(b);
+      for (const uint32_t node : uses_.writers(b)) writes_[node].push_back(b);
+    }
+  }
+  void run();
+
+ private:
+  void find_waiting();
+  void order(uint32_t first, uint32_t end);
+  void put(uint32_t node);
+  void let_go();
+  std::vector<uint32_t> take_waiting();
+  bool conflicts(uint32_t node) const;
+  int64_t kept_for(uint32_t node) const;
+  void set_lives();
+
+  Plan& plan_;
+  const NodeUses uses_;
+  std::vector<std::vector<uint32_t>> reads_;  // per node: buffers
+  std::vector<std::vector<uint32_t>> writes_;
+  std::vector<bool> waits_;  // per node: can be put off
+
+  std::vector<uint32_t> nodes_;    // old numbers, in the new order
+  std::vector<uint32_t> waiting_;  // those that are put off so far
+  std::vector<bool> read_;         // per buffer: by one of these
+  std::vector<bool> written_;
+  int64_t kept_ = 0;
+  bool traps_ = false;  // one of these may
+};
+
+// Whether a node takes no longer than steps do.
+bool is_short(const Plan& plan, const Node& node) {
+  if (node.unit == Unit::control || plan.device.interprets) return false;
+  if (node.unit != Unit::matrix) return true;
+  const Product product = product_of(plan, node);
+  return product != Product::ordered && product != Product::tensor && product != Product::small;
+}
+
+// Steps of optimizers, and what only nodes that wait read, if that is short.
+void Order::find_waiting() {
+  waits_.assign(plan_.nodes.size(), false);
+  for (auto n = static_cast<uint32_t>(plan_.nodes.size()); n-- > 0;) {
+    const Node& node = plan_.nodes[n];
+    const auto is_for_these = [&](uint32_t buffer) {
+      const std::vector<uint32_t>& readers = uses_.readers(buffer);
+      return plan_.buffers[buffer].kind == BufferKind::tensor_register && !readers.empty() &&
+             std::ranges::all_of(readers, [&](uint32_t reader) {
+               return reader > n && waits_[reader] && plan_.nodes[reader].region == node.region;
+             });
+    };
+    waits_[n] = node.unit == Unit::optimizer ||
+                (is_short(plan_, node) && !node.results.empty() && !may_trap(node) &&
+                 std::ranges::all_of(writes_[n], is_for_these));
+  }
+}
+
+// Bytes that would have been free but for this node.
+int64_t Order::kept_for(uint32_t node) const {
+  int64_t bytes = 0;
+  for (const uint32_t buffer : reads_[node]) {
+    const Buffer& of = plan_.buffers[buffer];
+    if (of.kind == BufferKind::tensor_register && uses_.readers(buffer).back() == node &&
+        !read_[buffer] && !written_[buffer])
+      bytes += of.bytes;
+  }
+  return bytes;
+}
+
+bool Order::conflicts(uint32_t node) const {
+  if (traps_ && may_trap(plan_.nodes[node])) return true;
+  return std::ranges::any_of(reads_[node], [&](uint32_t buffer) { return written_[buffer]; }) ||
+         std::ranges::any_of(writes_[node],
+                             [&](uint32_t buffer) { return read_[buffer] || written_[buffer]; });
+}
+
+void Order::put(uint32_t node) {
+  kept_ += kept_for(node);
+  waiting_.push_back(node);
+  traps_ = traps_ || may_trap(plan_.nodes[node]);
+  for (const uint32_t buffer : reads_[node]) read_[buffer] = true;
+  for (const uint32_t buffer : writes_[node]) written_[buffer] = true;
+}
+
+std::vector<uint32_t> Order::take_waiting() {
+  for (const uint32_t node : waiting_) {
+    for (const uint32_t buffer : reads_[node]) read_[buffer] = false;
+    for (const uint32_t buffer : writes_[node]) written_[buffer] = false;
+  }
+  kept_ = 0;
+  traps_ = false;
+  return std::exchange(waiting_, {});
+}
+
+// What waits comes now: steps of optimizers last, where nothing else needs them.
+void Order::let_go() {
+  for (const uint32_t node : take_waiting()) {
+    if (plan_.nodes[node].unit == Unit::optimizer || conflicts(node))
+      put(node);
+    else
+      nodes_.push_back(node);
+  }
+  std::ranges::copy(take_waiting(), std::back_inserter(nodes_));
+}
+
+// Nodes [first, end) of one region, of which none decides whether others come.
+void Order::order(uint32_t first, uint32_t end) {
+  for (uint32_t n = first; n < end; ++n) {
+    if (!waits_[n]) {
+      if (conflicts(n)) let_go();
+      nodes_.push_back(n);
+      continue;
+    }
+    const int64_t bytes = kept_for(n);
+    if (kept_ + bytes > kMostBytes) let_go();
+    put(n);
+    if (bytes > kMostBytes) let_go();
+  }
+  let_go();
+}
+
+// What was alive before a loop and is used in it is so to the loop's end; else lives are from the first use to the last.
+void Order::set_lives() {
+  std::vector<uint32_t> place(nodes_.size());
+  for (uint32_t n = 0; n < nodes_.size(); ++n) place[nodes_[n]] = n;
+  std::vector<uint32_t> begin(nodes_.size(), 0);  // of the innermost region that ends with a node
+  for (const Region& region : plan_.regions)
+    if (region.end_node > region.first_node)
+      begin[region.end_node - 1] = std::max(begin[region.end_node - 1], region.first_node);
+  for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+    Buffer& buffer = plan_.buffers[b];
+    if (buffer.kind != BufferKind::tensor_register) continue;
+    if (buffer.first >= begin[buffer.last]) buffer.last = buffer.first = place[buffer.first];
+    for (const auto* nodes : {&uses_.readers(b), &uses_.writers(b)})
+      for (const uint32_t node : *nodes) {
+        buffer.first = std::min(buffer.first, place[node]);
+        buffer.last = std::max(buffer.last, place[node]);
+      }
+  }
+}
+
+void Order::run() {
+  find_waiting();
+  const auto count = static_cast<uint32_t>(plan_.nodes.size());
+  for (uint32_t first = 0; first < count;) {
+    uint32_t end = first;
+    while (end < count && plan_.nodes[end].region == plan_.nodes[first].region &&
+           plan_.nodes[end].decides == kNone)
+      ++end;
+    order(first, end);
+    if (end < count && plan_.nodes[end].decides != kNone) nodes_.push_back(end++);
+    first = end;
+  }
+  set_lives();
+  std::vector<Node> nodes;
+  for (const uint32_t node : nodes_) nodes.push_back(std::move(plan_.nodes[node]));
+  plan_.nodes = std::move(nodes);
+}
+
+}  // namespace
+
+void put_off(Plan& plan) {
+  const auto is_step = [](const Node& node) { return node.unit == Unit::optimizer; };
+  if (std::ranges::any_of(plan.nodes, is_step)) Order(plan).run();
+}
+
+}  // namespace trek::plan
