@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "emulator/plan/node_uses.h"
 #include "emulator/plan/product.h"
 
 namespace trek::plan {
@@ -94,6 +96,8 @@ class Levels {
   void each_read(const Node& node, F&& f) const;
   template <typename F>
   void each_write(const Node& node, F&& f) const;
+  void find_gradients();
+  std::vector<uint32_t> levels_of(uint32_t first, std::span<const double> work) const;
   void share_out(uint32_t first, uint32_t end);
 
   Plan& plan_;
@@ -101,6 +105,7 @@ class Levels {
   std::vector<uint32_t> written_;
   std::vector<uint32_t> read_;
   std::map<int64_t, uint32_t> places_;  // of registers: by offset, whose it is
+  std::vector<bool> is_gradient_;       // per node
 };
 
 template <typename F>
@@ -122,26 +127,69 @@ void Levels::each_write(const Node& node, F&& f) const {
       f(plan_.views[node.operands[i].index].buffer);
 }
 
+// Products in the dot order that optimizers alone read, where code is made for them.
+void Levels::find_gradients() {
+  is_gradient_.assign(plan_.nodes.size(), false);
+  const auto is_step = [](const Node& node) { return node.unit == Unit::optimizer; };
+  if (!plan_.device.makes_code() || std::ranges::none_of(plan_.nodes, is_step)) return;
+  const NodeUses uses(plan_);
+  const auto is_for_steps = [&](uint32_t result) {
+    const uint32_t buffer = plan_.views[result].buffer;
+    const std::vector<uint32_t>& readers = uses.readers(buffer);
+    return plan_.buffers[buffer].kind == BufferKind::tensor_register && !readers.empty() &&
+           std::ranges::all_of(readers, [&](uint32_t reader) {
+             return plan_.nodes[reader].unit == Unit::optimizer;
+           });
+  };
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+    const Node& node = plan_.nodes[n];
+    is_gradient_[n] = node.unit == Unit::matrix && product_of(plan_, node) == Product::ordered &&
+                      !node.results.empty() && std::ranges::all_of(node.results, is_for_steps);
+  }
+}
+
+// The level at which each of the nodes from `first` on, which do so much work, shares the processors. Gradients can wait
+// for each other, and stand one behind the other (put_off.h): those that keep all processors busy for long share these as
+// if they were of the last one's level, so that together they fill them.
+std::vector<uint32_t> Levels::levels_of(uint32_t first, std::span<const double> work) const {
+  constexpr double kLong = 100'000;  // cycles
+  std::vector<uint32_t> levels;
+  uint32_t last = 0;
+  double all = 0;
+  for (uint32_t n = first; n < first + work.size(); ++n) {
+    levels.push_back(plan_.nodes[n].level);
+    if (!is_gradient_[n]) continue;
+    last = std::max(last, levels.back());
+    all += work[n - first];
+  }
+  if (all < kLong * plan_.device.processors) return levels;
+  for (uint32_t n = first; n < first + work.size(); ++n)
+    if (is_gradient_[n]) levels[n - first] = last;
+  return levels;
+}
+
 // Nodes [first, end) of one region, between other regions.
 void Levels::share_out(uint32_t first, uint32_t end) {
   const uint32_t lowest = plan_.nodes[first].level;
-  std::vector<double> of_level;
   std::vector<double> work;
-  for (uint32_t n = first; n < end; ++n) {
-    const uint32_t level = plan_.nodes[n].level - lowest;
+  for (uint32_t n = first; n < end; ++n) work.push_back(work_of(plan_, plan_.nodes[n]));
+  const std::vector<uint32_t> levels = levels_of(first, work);
+  std::vector<double> of_level;
+  for (uint32_t n = 0; n < work.size(); ++n) {
+    const uint32_t level = levels[n] - lowest;
     if (level >= of_level.size()) of_level.resize(level + 1, 0);
-    work.push_back(work_of(plan_, plan_.nodes[n]));
-    of_level[level] += work.back();
+    of_level[level] += work[n];
   }
   for (uint32_t n = first; n < end; ++n) {
     Node& node = plan_.nodes[n];
-    const double part = work[n - first] / of_level[node.level - lowest];
+    const double part = work[n - first] / of_level[levels[n - first] - lowest];
     const double processors = std::min(1.0, part * kMore) * plan_.device.processors;
     node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
   }
 }
 
 void Levels::share() {
+  find_gradients();
   const auto nodes = static_cast<uint32_t>(plan_.nodes.size());
   uint32_t first = 0;
   for (uint32_t n = 1; n <= nodes; ++n)
