@@ -2,6 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "emulator/plan/product.h"
 
 namespace trek::plan {
 namespace {
@@ -109,12 +115,14 @@ Packed pack(std::vector<Interval> intervals, size_t buffers, int64_t lower_bound
 }
 
 // Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
-// to read. So a register of at most `most` bytes keeps its place until the last node has come that is no
-// more than kLevelsKept above its own last one.
+// to read. So a register keeps its place until the last node has come that is no more than kLevelsKept above its own
+// last one: all of at most `most` bytes; and of those that a product in the dot order reads last, which takes long, as many as
+// leave no more than `enough` alive at once, the largest first, whose places are the likeliest to be taken.
 constexpr uint32_t kLevelsKept = 2;
 
-std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most) {
-  std::vector<uint32_t> last;  // by level: the last node that is no higher
+// By level: the last node that is no higher.
+std::vector<uint32_t> last_of_levels(const Plan& plan) {
+  std::vector<uint32_t> last;
   for (uint32_t n = 0; n < plan.nodes.size(); ++n) {
     const uint32_t level = plan.nodes[n].level;
     if (level >= last.size()) last.resize(level + 1, 0);
@@ -122,10 +130,41 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
   }
   for (size_t level = 1; level < last.size(); ++level)
     last[level] = std::max(last[level], last[level - 1]);
-  for (Interval& interval : intervals) {
-    if (interval.bytes > most) continue;
+  return last;
+}
+
+std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most,
+                                  int64_t enough) {
+  const std::vector<uint32_t> last = last_of_levels(plan);
+  const auto end_of = [&](const Interval& interval) {
     const size_t level = size_t{plan.nodes[interval.last].level} + kLevelsKept;
-    interval.last = std::max(interval.last, last[std::min(level, last.size() - 1)]);
+    return std::max(interval.last, last[std::min(level, last.size() - 1)]);
+  };
+  const auto is_read_for_long = [&](const Interval& interval) {
+    const Node& node = plan.nodes[interval.last];
+    return node.unit == Unit::matrix && product_of(plan, node) == Product::ordered;
+  };
+  std::vector<Interval*> others;
+  for (Interval& interval : intervals) {
+    if (interval.bytes <= most)
+      interval.last = end_of(interval);
+    else if (is_read_for_long(interval))
+      others.push_back(&interval);
+  }
+  if (others.empty() || intervals.size() > kManyIntervals) return intervals;
+  std::vector<int64_t> alive(plan.nodes.size() + 1, 0);  // by node; first what comes and goes there
+  for (const Interval& interval : intervals) {
+    alive[interval.first] += interval.bytes;
+    alive[interval.last + 1] -= interval.bytes;
+  }
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  std::ranges::sort(others, {}, [](const Interval* i) { return std::pair(-i->bytes, i->buffer); });
+  for (Interval* interval : others) {
+    const uint32_t end = end_of(*interval);
+    const std::span behind(alive.begin() + interval->last + 1, alive.begin() + end + 1);
+    if (behind.empty() || std::ranges::max(behind) + interval->bytes > enough) continue;
+    for (int64_t& bytes : behind) bytes += interval->bytes;
+    interval->last = end;
   }
   return intervals;
 }
@@ -151,7 +190,7 @@ void place(Plan& plan) {
   const int64_t enough = plan.lower_bound + plan.lower_bound / 13 + plan.fixed_bytes / 1024;
   Packed packed;
   for (const int64_t most : {INT64_MAX, int64_t{256} << 10, int64_t{16} << 10, int64_t{0}}) {
-    const auto kept = most == 0 ? intervals : kept_longer(plan, intervals, most);
+    const auto kept = most == 0 ? intervals : kept_longer(plan, intervals, most, enough);
     const int64_t bound = most_alive(kept, plan.nodes.size());
     if (most != 0 && bound > enough) continue;
     packed = pack(kept, plan.buffers.size(), bound);
