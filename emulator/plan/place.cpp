@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <span>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "emulator/plan/product.h"
@@ -116,8 +116,9 @@ Packed pack(std::vector<Interval> intervals, size_t buffers, int64_t lower_bound
 
 // Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
 // to read. So a register keeps its place until the last node has come that is no more than kLevelsKept above its own
-// last one: all of at most `most` bytes; and of those that a product in the dot order reads last, which takes long, as many as
-// leave no more than `enough` alive at once, the largest first, whose places are the likeliest to be taken.
+// last one: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
+// product reads last, which takes long, and of these the largest, whose places are the likeliest to be taken. Where memory is
+// more than a cache has, fresh places cost more than a wait for what is short: there only what products in the dot order read.
 constexpr uint32_t kLevelsKept = 2;
 
 // By level: the last node that is no higher.
@@ -135,20 +136,25 @@ std::vector<uint32_t> last_of_levels(const Plan& plan) {
 
 std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most,
                                   int64_t enough) {
+  constexpr int64_t kCached = int64_t{32} << 20;
+  const bool is_cached = plan.fixed_bytes + enough <= kCached;
   const std::vector<uint32_t> last = last_of_levels(plan);
   const auto end_of = [&](const Interval& interval) {
     const size_t level = size_t{plan.nodes[interval.last].level} + kLevelsKept;
     return std::max(interval.last, last[std::min(level, last.size() - 1)]);
   };
-  const auto is_read_for_long = [&](const Interval& interval) {
-    const Node& node = plan.nodes[interval.last];
-    return node.unit == Unit::matrix && product_of(plan, node) == Product::ordered;
+  const auto is_by_product = [&](const Interval& interval) {
+    return plan.nodes[interval.last].unit == Unit::matrix;
   };
   std::vector<Interval*> others;
   for (Interval& interval : intervals) {
+    const auto is_long = [&] {
+      return is_by_product(interval) &&
+             product_of(plan, plan.nodes[interval.last]) == Product::ordered;
+    };
     if (interval.bytes <= most)
       interval.last = end_of(interval);
-    else if (is_read_for_long(interval))
+    else if (is_cached || is_long())
       others.push_back(&interval);
   }
   if (others.empty() || intervals.size() > kManyIntervals) return intervals;
@@ -158,7 +164,10 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
     alive[interval.last + 1] -= interval.bytes;
   }
   std::partial_sum(alive.begin(), alive.end(), alive.begin());
-  std::ranges::sort(others, {}, [](const Interval* i) { return std::pair(-i->bytes, i->buffer); });
+  std::ranges::sort(others, {}, [&](const Interval* i) {
+    const bool first = is_by_product(*i);
+    return std::tuple(!first, first ? -i->bytes : i->bytes, i->buffer);
+  });
   for (Interval* interval : others) {
     const uint32_t end = end_of(*interval);
     const std::span behind(alive.begin() + interval->last + 1, alive.begin() + end + 1);
