@@ -51,9 +51,9 @@ struct Places<wide_90a::kStrips> {
   }
 };
 
-// Gives the sums at `sums` of the part at kPart, of patches of so many fours in a row and of so many warps, 1 << across_bits of them beside one another: to the
-// result, or where it has a tail that is not plain, to kValues: [rows][columns]. By all threads, which have left their
-// sums.
+// Gives the sums at `sums` of the part at kPart, of patches of so many fours in a row and of so many warps, 1 << across_bits
+// of them beside one another: to the result, or where it has a tail that is not plain, to kValues: [rows][columns]. By all
+// threads, which have left their sums.
 template <uint32_t kStrips>
 TREK_UNIT_CALL void give_sums(Task task, uint32_t sums, uint32_t warps, uint32_t across_bits) {
   using namespace slots_90a;  // NOLINT(google-build-using-namespace)

@@ -292,8 +292,7 @@ RowFuser::RowFuser(const Module& module, const Flow& flow, const Uses& uses, con
 // Whether steps compute with numbers of at most 32 bits, and cannot trap.
 bool is_plain(const std::vector<MicroStep>& program) {
   return std::ranges::all_of(program, [](const MicroStep& step) {
-    return is_narrow(step.from) && is_narrow(step.to) &&
-           (isa::info(step.opcode).traps.empty() || isa::is_real(step.from));
+    return is_narrow(step.from) && is_narrow(step.to) && !may_trap(step);
   });
 }
 

@@ -36,6 +36,11 @@ bool NodeUses::has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32
   return next != nodes.end() && *next <= to;
 }
 
+bool has_steps(const Plan& plan) {
+  return std::ranges::any_of(plan.nodes,
+                             [](const Node& node) { return node.unit == Unit::optimizer; });
+}
+
 void remove_nodes(Plan& plan, const std::vector<bool>& gone) {
   std::vector<uint32_t> start;
   std::vector<Node> left;

@@ -1,6 +1,9 @@
 // Who reads and who writes the buffers of a plan whose nodes are not cut yet.
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "emulator/plan/plan.h"
 
 namespace trek::plan {
@@ -22,6 +25,12 @@ class NodeUses {
   bool is_read(uint32_t buffer, uint32_t from, uint32_t to) const {
     return has_one(readers_[buffer], from, to);
   }
+  // Whether a buffer is a register that is read, and by nodes alone of which is_one() says yes.
+  template <class IsOne>
+  bool is_only_for(uint32_t buffer, IsOne is_one) const {
+    return plan_.buffers[buffer].kind == BufferKind::tensor_register && !readers_[buffer].empty() &&
+           std::ranges::all_of(readers_[buffer], is_one);
+  }
 
  private:
   static bool has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32_t to);
@@ -30,6 +39,9 @@ class NodeUses {
   std::vector<std::vector<uint32_t>> readers_;
   std::vector<std::vector<uint32_t>> writers_;
 };
+
+// Whether a plan has steps of optimizers.
+bool has_steps(const Plan& plan);
 
 // Takes nodes out of a plan: `gone` says which.
 void remove_nodes(Plan& plan, const std::vector<bool>& gone);

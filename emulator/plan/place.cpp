@@ -21,17 +21,19 @@ struct Interval {
   int64_t bytes = 0;
 };
 
-// The most bytes alive at one node: no placement can do with less.
-int64_t most_alive(const std::vector<Interval>& intervals, size_t nodes) {
-  std::vector<int64_t> change(nodes + 1, 0);
+// Bytes alive at each node, and behind the last one.
+std::vector<int64_t> alive_at(const std::vector<Interval>& intervals, size_t nodes) {
+  std::vector<int64_t> alive(nodes + 1, 0);  // at first what comes and goes
   for (const Interval& interval : intervals) {
-    change[interval.first] += interval.bytes;
-    change[interval.last + 1] -= interval.bytes;
+    alive[interval.first] += interval.bytes;
+    alive[interval.last + 1] -= interval.bytes;
   }
-  int64_t alive = 0;
-  int64_t most = 0;
-  for (int64_t step : change) most = std::max(most, alive += step);
-  return most;
+  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  return alive;
+}
+// The most at one node: no placement can do with less.
+int64_t most_alive(const std::vector<Interval>& intervals, size_t nodes) {
+  return std::ranges::max(alive_at(intervals, nodes));
 }
 
 // Places intervals in the given order, each into the smallest gap that is free for its whole life. In the
@@ -74,7 +76,8 @@ int64_t best_fit(const std::vector<Interval>& order, bool in_time, std::vector<i
 
 using Before = std::function<bool(const Interval&, const Interval&)>;
 
-// Of more intervals than this only the order of time is tried, which takes no quadratic time.
+// Of more intervals than this only the order of time is tried, which takes no quadratic time, and all of a size are kept
+// longer or none.
 constexpr size_t kManyIntervals = 4000;
 
 // The order of time first.
@@ -114,13 +117,6 @@ Packed pack(std::vector<Interval> intervals, size_t buffers, int64_t lower_bound
   return best;
 }
 
-// Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
-// to read. So a register keeps its place until the last node has come that is no more than kLevelsKept above its own
-// last one: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
-// product reads last, which takes long, and of these the largest, whose places are the likeliest to be taken. Where memory is
-// more than a cache has, fresh places cost more than a wait for what is short: there only what products in the dot order read.
-constexpr uint32_t kLevelsKept = 2;
-
 // By level: the last node that is no higher.
 std::vector<uint32_t> last_of_levels(const Plan& plan) {
   std::vector<uint32_t> last;
@@ -134,6 +130,13 @@ std::vector<uint32_t> last_of_levels(const Plan& plan) {
   return last;
 }
 
+// Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
+// to read. So a register keeps its place until the last node has come that is no more than kLevelsKept above its own
+// last one: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
+// product reads last, which takes long, and of these the largest, whose places are the likeliest to be taken. Where memory is
+// more than a cache has, fresh places cost more than a wait for what is short: there only what products in the dot order read.
+constexpr uint32_t kLevelsKept = 2;
+
 std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most,
                                   int64_t enough) {
   constexpr int64_t kCached = int64_t{32} << 20;
@@ -146,24 +149,19 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
   const auto is_by_product = [&](const Interval& interval) {
     return plan.nodes[interval.last].unit == Unit::matrix;
   };
+  const auto is_for_long = [&](const Interval& interval) {
+    return is_by_product(interval) &&
+           product_of(plan, plan.nodes[interval.last]) == Product::ordered;
+  };
   std::vector<Interval*> others;
   for (Interval& interval : intervals) {
-    const auto is_long = [&] {
-      return is_by_product(interval) &&
-             product_of(plan, plan.nodes[interval.last]) == Product::ordered;
-    };
     if (interval.bytes <= most)
       interval.last = end_of(interval);
-    else if (is_cached || is_long())
+    else if (is_cached || is_for_long(interval))
       others.push_back(&interval);
   }
   if (others.empty() || intervals.size() > kManyIntervals) return intervals;
-  std::vector<int64_t> alive(plan.nodes.size() + 1, 0);  // by node; first what comes and goes there
-  for (const Interval& interval : intervals) {
-    alive[interval.first] += interval.bytes;
-    alive[interval.last + 1] -= interval.bytes;
-  }
-  std::partial_sum(alive.begin(), alive.end(), alive.begin());
+  std::vector<int64_t> alive = alive_at(intervals, plan.nodes.size());
   std::ranges::sort(others, {}, [&](const Interval* i) {
     const bool first = is_by_product(*i);
     return std::tuple(!first, first ? -i->bytes : i->bytes, i->buffer);

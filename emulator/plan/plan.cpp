@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "isa/ops.h"
+
 namespace trek::plan {
 
 // Multiprocessors, shared memory of a block and copies of tensors: CUDA C++ Programming Guide, compute capabilities, and
@@ -44,6 +46,10 @@ std::string_view name(Unit unit) {
 std::string_view name(RegionKind kind) {
   constexpr std::array<std::string_view, 6> kNames{"root", "loop", "while", "rest", "if", "else"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+bool may_trap(const MicroStep& step) {
+  return !isa::info(step.opcode).traps.empty() && !isa::is_real(step.from);
 }
 
 size_t Node::steps() const {

@@ -145,6 +145,9 @@ struct MicroStep {
   std::array<Input, 2> attributes;  // its numbers, in the order of the row; none: the default
 };
 
+// Whether it may; of reals no step does.
+bool may_trap(const MicroStep& step);
+
 // Another product of a node that has several with one left operand (group_products.h).
 struct OtherProduct {
   uint32_t right = 0;     // of Node::operands

@@ -297,16 +297,16 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
     return large_parts(device, work, blocks, outputs) + kOrderedTask;
-  if (is_wide(device, work, tiles))
-    return jobs_of(2 * blocks, kWideColumns / 64.0 * kPatches * 1.55) + kTurnsTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;
+    const int64_t columns = is_wide(device, work, tiles) ? kWideColumns : half;
     const auto parts =
-        static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
+        static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, columns));
     const auto warps = static_cast<double>(rows / 32);
-    const double each = (rows > half ? 1.55 : 1.65) + kByLine * by_line(work);
-    return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTurnsTask - kPart;
+    const double each = (rows * columns > half * half ? 1.55 : 1.65) + kByLine * by_line(work);
+    const double job = kPatches * each * static_cast<double>(columns) / static_cast<double>(half);
+    return parts * (jobs_of(blocks * warps, job) + kPart) + kTurnsTask - kPart;
   }
   const double each = outputs > 2048 ? 2.8 : 3.5;  // in patches of 8 x 8, or of 4 x 4
   return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * each) + kOrderedTask;

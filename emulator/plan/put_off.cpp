@@ -15,9 +15,7 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{64} << 20;  // that may be kept for what waits
 
 bool may_trap(const std::vector<MicroStep>& program) {
-  return std::ranges::any_of(program, [](const MicroStep& step) {
-    return !isa::info(step.opcode).traps.empty() && !isa::is_real(step.from);
-  });
+  return std::ranges::any_of(program, [](const MicroStep& step) { return may_trap(step); });
 }
 bool may_trap(const Node& node) {
   if (!node.pointwise() && !isa::info(node.opcode).traps.empty()) return true;
@@ -81,11 +79,9 @@ void Order::find_waiting() {
   for (auto n = static_cast<uint32_t>(plan_.nodes.size()); n-- > 0;) {
     const Node& node = plan_.nodes[n];
     const auto is_for_these = [&](uint32_t buffer) {
-      const std::vector<uint32_t>& readers = uses_.readers(buffer);
-      return plan_.buffers[buffer].kind == BufferKind::tensor_register && !readers.empty() &&
-             std::ranges::all_of(readers, [&](uint32_t reader) {
-               return reader > n && waits_[reader] && plan_.nodes[reader].region == node.region;
-             });
+      return uses_.is_only_for(buffer, [&](uint32_t reader) {
+        return reader > n && waits_[reader] && plan_.nodes[reader].region == node.region;
+      });
     };
     waits_[n] = node.unit == Unit::optimizer ||
                 (is_short(plan_, node) && !node.results.empty() && !may_trap(node) &&
@@ -198,8 +194,7 @@ void Order::run() {
 }  // namespace
 
 void put_off(Plan& plan) {
-  const auto is_step = [](const Node& node) { return node.unit == Unit::optimizer; };
-  if (std::ranges::any_of(plan.nodes, is_step)) Order(plan).run();
+  if (has_steps(plan)) Order(plan).run();
 }
 
 }  // namespace trek::plan

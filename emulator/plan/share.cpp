@@ -130,16 +130,12 @@ void Levels::each_write(const Node& node, F&& f) const {
 // Products in the dot order that optimizers alone read, where code is made for them.
 void Levels::find_gradients() {
   is_gradient_.assign(plan_.nodes.size(), false);
-  const auto is_step = [](const Node& node) { return node.unit == Unit::optimizer; };
-  if (!plan_.device.makes_code() || std::ranges::none_of(plan_.nodes, is_step)) return;
+  if (!plan_.device.makes_code() || !has_steps(plan_)) return;
   const NodeUses uses(plan_);
   const auto is_for_steps = [&](uint32_t result) {
-    const uint32_t buffer = plan_.views[result].buffer;
-    const std::vector<uint32_t>& readers = uses.readers(buffer);
-    return plan_.buffers[buffer].kind == BufferKind::tensor_register && !readers.empty() &&
-           std::ranges::all_of(readers, [&](uint32_t reader) {
-             return plan_.nodes[reader].unit == Unit::optimizer;
-           });
+    return uses.is_only_for(plan_.views[result].buffer, [&](uint32_t reader) {
+      return plan_.nodes[reader].unit == Unit::optimizer;
+    });
   };
   for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
     const Node& node = plan_.nodes[n];
