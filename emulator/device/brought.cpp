@@ -69,8 +69,7 @@ uint32_t lines_of(const Brought& brought) {
   return Ring90::lines(brought.columns, brought.b_by_line, brought.right_lines);
 }
 
-// Of lines that are neighbours a copy brings 128 bytes for tensor cores, for the dot order those of a part's columns or a
-// third of these.
+// Of lines that are neighbours a copy brings 128 bytes for tensor cores, for the dot order those of a part's columns.
 void set_copies(const Matrix& of, Way way, Brought& to) {
   const auto at_once = [&](bool left) {
     if (way == Way::turns) return lines_at_once(of.cut, left);

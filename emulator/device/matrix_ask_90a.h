@@ -39,10 +39,10 @@ TREK_TILE bool adds_begun(const Brought& brought) {
   return may(kBegunAdded) && brought.first_run != brought.end_run;
 }
 
-// Lines of a part that copies of so many, a power of two, bring, where `there` are left of the operand: all at once
-// where its k are neighbours, else as many times as there are lines.
+// Lines of a part that copies of so many bring, where `there` are left of the operand: all at once where its k are
+// neighbours, else as many times as there are lines, a power of two unless one copy has all of the part's.
 TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, uint32_t part) {
-  if (by_line) return at_once;
+  if (by_line || at_once == part) return at_once;
   const uint32_t lines = (there + at_once - 1) & ~(at_once - 1);
   return lines < part ? lines : part;
 }
@@ -151,31 +151,35 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
   const uint32_t columns_there = by_halves ? lines
                                            : lines_copied(brought.b_by_line, brought.right_lines,
                                                           brought.end_column - column, lines);
-  const uint32_t ring = Ring90::begin(by.shared);
   const uint32_t slot_bytes = Ring90::slot_bytes(lines, brought.rows);
+  const uint32_t bytes = (rows_there + columns_there) * kRowBytes;
+  const bool a_by_line = brought.a_by_line;
+  const bool b_by_line = brought.b_by_line;
   const TensorMap* maps = by.maps;
   if (order.k == stop || order.k >= brought.k) return true;
+  uint32_t left = Ring90::begin(by.shared) + place.slot * slot_bytes;
+  uint32_t full = Ring90::full(by.shared, place.slot);
+  constexpr uint32_t kEmpty = offsetof(RingState, empty) - offsetof(RingState, full);
   TREK_ROLLED
   do {
     const uint32_t k = order.k;
-    const uint32_t full = Ring90::full(by.shared, place.slot);
-    const uint32_t left = ring + place.slot * slot_bytes;
     const uint32_t right = left + brought.rows * kRowBytes;
-    if (!wait(Ring90::empty(by.shared, place.slot), place.parity)) return false;
-    barrier_expect(full, (rows_there + columns_there) * kRowBytes);
-    if (brought.a_by_line) {
-      copy_box(left, maps, full, k, row, brought.left_matrix);
-    } else {
-      TREK_ROLLED
-      for (uint32_t i = 0; i < rows_there; i += brought.left_lines)
-        copy_box(left + i * kRowBytes, maps, full, row + i, k, brought.left_matrix);
-    }
+    if (!wait(full + kEmpty, place.parity)) return false;
+    barrier_expect(full, bytes);
+    // Mostly one copy has all lines, and these wait for it: no branch is in front.
+    uint32_t i = 0;
+    TREK_ROLLED
+    do {
+      copy_box(left + i * kRowBytes, maps, full, a_by_line ? k : row + i, a_by_line ? row : k,
+               brought.left_matrix);
+      i += brought.left_lines;
+    } while (i < rows_there);
     if constexpr (kByHalves) {
       const bool shared = shares_columns(brought);
       const uint32_t first = shared ? brought.half * brought.right_lines : 0;
       const uint32_t next = brought.right_lines << (shared ? 1 : 0);
       TREK_ROLLED
-      for (uint32_t i = first; i < columns_there; i += next) {
+      for (i = first; i < columns_there; i += next) {
         const uint32_t to = right + i * kRowBytes;
         const uint32_t x = by_halves ? k : column + i;
         const uint32_t y = by_halves ? column + i : k;
@@ -184,14 +188,23 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
         else
           copy_box(to, maps + 1, full, x, y, brought.right_matrix);
       }
-    } else if (brought.b_by_line) {
-      copy_box(right, maps + 1, full, k, column, brought.right_matrix);
     } else {
+      i = 0;
       TREK_ROLLED
-      for (uint32_t i = 0; i < columns_there; i += brought.right_lines)
-        copy_box(right + i * kRowBytes, maps + 1, full, column + i, k, brought.right_matrix);
+      do {
+        copy_box(right + i * kRowBytes, maps + 1, full, b_by_line ? k : column + i,
+                 b_by_line ? column : k, brought.right_matrix);
+        i += brought.right_lines;
+      } while (i < columns_there);
     }
-    move_on(place, brought.slots);
+    full += 8;
+    left += slot_bytes;
+    if (++place.slot == brought.slots) {
+      full -= 8 * brought.slots;
+      left -= brought.slots * slot_bytes;
+      place.slot = 0;
+      place.parity ^= 1;
+    }
   } while (order.next() && order.k != stop);
   return true;
 }

@@ -33,7 +33,6 @@ inline constexpr uint8_t kTurnsPatch = 64;  // Cut::patch, which says so
 // The same of 64 rows, more columns and one segment, of operands whose lines are neighbours, in code that is made for one
 // product.
 inline constexpr uint32_t kWideColumns = 96;
-inline constexpr uint32_t kStripLines = 32;  // of them that a copy brings
 inline constexpr uint8_t kWidePatch = 96;
 
 // Beyond these, offsets within a part need more than 32 bits; in elements.

@@ -5,8 +5,7 @@
 // Both operands are read as they lie: [k][lines], of which a lane has four neighbouring lines twice at one k; or
 // rows of 32 k of a line (swizzled), of which it has four k of eight lines. So nothing is transposed.
 //
-// A patch has the sums of a block of k; those of the segment are in shared memory. A block is added to them while the
-// first k of the next one is multiplied, so that neither loads nor stores are waited for.
+// A patch has the sums of a block of k; those of the segment are in shared memory.
 #pragma once
 
 #ifdef TREK_SM90A
@@ -39,7 +38,8 @@ TREK_TILE uint32_t line_of(bool by_line, uint32_t lanes, uint32_t lane, uint32_t
 
 // A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
 // `first` is the warp's first line. Where lines are neighbours, the next k is kPitch bytes on.
-// `kStrip` bytes behind a lane's first four are the next.
+// `kStrip` bytes behind a lane's first four are the next. Places of k are counted from the first, or where move() has been
+// to.
 template <bool kByLine, uint32_t kLanes, uint32_t kPitch, uint32_t kStrip = 16 * kLanes>
 struct Lines {
   uint32_t at;    // of the slot at hand: the lane's first line
@@ -50,6 +50,13 @@ struct Lines {
         swap(lane % 8 * 16) {}
   TREK_ON_DEVICE static uint32_t line(uint32_t lane, uint32_t i) {
     return line_of(kByLine, kLanes, lane, i);
+  }
+  // From one place of the slot to another, each a multiple of 8.
+  TREK_ON_DEVICE void move(uint32_t from, uint32_t to) {
+    if (kByLine)
+      swap ^= (from ^ to) * 4;
+    else
+      at += (to - from) * kPitch;
   }
   // Four k of line i, the `four`-th of the slot. Lines whose numbers differ by four have the fourth bit of their
   // piece's place the other way round.
@@ -133,27 +140,6 @@ TREK_TILE void add_segment(uint32_t sums, uint32_t totals, bool is_first, bool i
   }
 }
 
-// Adds the block that is in a patch to its segment, and puts the products of a block's first k there.
-template <bool kLeftByLine, bool kRightByLine, class Right>
-TREK_TILE void begin_block(const Right&, uint32_t sums, const Elements<kLeftByLine>& x,
-                           const Elements<kRightByLine>& y, Patch& sum, uint32_t) {
-  Float4 four[2][2] = {{load_four(sums), load_four(sums + kFour)}, {}};
-#pragma unroll
-  for (uint32_t i = 0; i < 8; ++i) {
-#pragma unroll
-    for (uint32_t h = 0; h < 2 && i < 7; ++h)
-      four[(i + 1) % 2][h] = load_four(sums + (2 * i + 2 + h) * kFour);
-#pragma unroll
-    for (uint32_t h = 0; h < 2; ++h)
-      store_four(sums + (2 * i + h) * kFour, four[i % 2][h] + half_row(sum, i, h));
-#pragma unroll
-    for (uint32_t n = 0; n < 8; ++n) {
-      const uint32_t j = i % 2 == 0 ? n : 7 - n;
-      sum[i][j] = semantics::fma(x.get(i, 0), y.get(j, 0), 0.0f);
-    }
-  }
-}
-
 // Loads of operands whose lines are neighbours what follows the k-th of a step, from place `ahead` of a slot: they have
 // registers for two k.
 template <bool kLeftByLine, bool kRightByLine, class Left, class Right>
@@ -200,30 +186,20 @@ TREK_TILE void multiply_k(const Left& left, const Right& right, Elements<kLeftBy
   }
 }
 
-// Adds the products of kStep k to a patch, those from place `k_slot` of the slot on; where `begins`, of a block's first,
-// and what is in the patch goes to the segment. Elements of the first of them are in x and y, which at the end are those
-// of the next step. leave() is called when all of what was read of the slot before has been multiplied; move_on() when
-// the rest of this step is in registers: it makes `k_slot` and the lines those of the next step.
-template <class Left, class Right, class X, class Y, class Sum, class Leave, class MoveOn>
-TREK_TILE void multiply_step(const Left& left, const Right& right, X& x, Y& y, Sum& sum,
-                             uint32_t sums, bool begins, const uint32_t& k_slot, Leave leave,
-                             MoveOn move_on) {
+// Adds the products of kStep k to a patch, those from place `at` of the slot on, where `left` and `right` are. Elements of the
+// first of them are in x and y, which at the end are those of the next step, and behind a slot's last one again of its first.
+template <class Left, class Right, class X, class Y, class Sum>
+TREK_TILE void multiply_step(Left& left, Right& right, X& x, Y& y, Sum& sum, uint32_t at) {
 #pragma unroll
   for (uint32_t k = 0; k < kStep; ++k) {
-    if (k == 1) leave();
-    if (k == kStep - 1) move_on();
-    const uint32_t ahead = k == kStep - 1 ? k_slot : k_slot + k + 1;
-    load_lines_ahead(left, right, x, y, k, ahead);
-    if (k == 0 && begins) {
-      begin_block(right, sums, x, y, sum, ahead);
-      // Else both ways would end in the same multiplications, of sums or of zeros that are moved there.
-      asm volatile("" ::: "memory");
-      continue;
+    const uint32_t ahead = (k + 1) % kStep;
+    if (ahead == 0) {
+      left.move(at, (at + kStep) % kDepth);
+      right.move(at, (at + kStep) % kDepth);
     }
+    load_lines_ahead(left, right, x, y, k, ahead);
     multiply_k(left, right, x, y, sum, k, ahead);
   }
-  // Else the compiler has the last loads behind the turn, where the same are before the first: they would be waited for.
-  asm volatile("" ::: "memory");
 }
 
 }  // namespace slots_90a

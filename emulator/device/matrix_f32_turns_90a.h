@@ -89,76 +89,45 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
   const uint32_t sums = sums_at(shared, cut) + down * Of::kWarpSums + lane * 16;
   if (group == 0) clear_sums<Of::kColumns>(sums);
 
-  uint32_t slot = 0;  // at hand, and the one before
-  uint32_t before = 0;
-  const auto to_slot = [&](uint32_t k) TREK_TILE_LAMBDA {
-    const uint32_t step = first_step + slot_at(k, k_end, kBlock, groups);
-    before = slot;
-    slot = step & (2 * groups - 1);
-    tensor::barrier_wait(Ring90::full(shared, slot), step >> slots_bits & 1);
-  };
-  uint32_t from = group * kBlock;
-  to_slot(from);
-  const uint32_t panel = Ring90::begin(shared) + slot * slot_bytes;
-  // Lines that are neighbours come 64 at a time.
+  // Of the left operand lines that are neighbours come 64 at a time.
   const uint32_t row = down * kWarpRows;
-  Lines<kLeftByLine, kDown, kPitch> left(
-      panel + (kLeftByLine ? 0 : row / kTurnsLines * kDepth * kPitch),
-      kLeftByLine ? row : row % kTurnsLines, lane_down(lane));
-  typename Of::Right right(panel + rows * tensor::kRowBytes, 0, lane_across(lane));
+  const uint32_t panel =
+      Ring90::begin(shared) + (kLeftByLine ? 0 : row / kTurnsLines * kDepth * kPitch);
   typename Of::Sums sum;
   clear_patch(sum);
   Elements<kLeftByLine> x;
   typename Of::Elements y;
-  x.begin(left, 0);
-  y.begin(right, 0);
-
-  const uint32_t others = (groups - 1) * kBlock;  // k of a round
-  uint32_t k_slot = 0;
-  bool leaves = false;  // a slot
-  bool adds = false;    // a block, in its turn
-  const auto give = [&]() TREK_TILE_LAMBDA { give_turn((warp + of_group) & (kWarps - 1)); };
+  uint32_t from = group * kBlock;
 #pragma unroll 1
   while (from < k_end) {
-    const uint32_t k = from;
-    const bool ends = k % kBlock == kBlock - kStep || k + kStep >= k_end;
-    from += kStep + (ends ? others : 0);
-    const bool begins = adds;
-    const auto leave = [&]() TREK_TILE_LAMBDA {
-      if (!leaves) return;
-      leaves = false;
-      asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-      if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, before));
-      if (!adds) return;  // a block begins with a slot
-      adds = false;
-      give();
-    };
-    const auto move_on = [&]() TREK_TILE_LAMBDA {
-      k_slot = (k_slot + kStep) % kDepth;
-      if (k_slot != 0 || from >= k_end) return;
-      to_slot(from);
-      const uint32_t by = (slot - before) * slot_bytes;
-      left.at += by;
-      right.at += by;
-      leaves = true;
-    };
-    multiply_step(left, right, x, y, sum, sums, begins, k_slot, leave, move_on);
-    if (!ends) continue;
-    if (k >= kBlock) await_turn(warp);
-    const uint32_t block = k / kBlock;
+    const uint32_t step = first_step + slot_at(from, k_end, kBlock, groups);
+    const uint32_t slot = step & (2 * groups - 1);
+    const uint32_t depth = k_end - from < kDepth ? k_end - from : kDepth;
+    from += depth;
+    Lines<kLeftByLine, kDown, kPitch> left(panel + slot * slot_bytes,
+                                           kLeftByLine ? row : row % kTurnsLines, lane_down(lane));
+    typename Of::Right right(Ring90::begin(shared) + slot * slot_bytes + rows * tensor::kRowBytes,
+                             0, lane_across(lane));
+    tensor::barrier_wait(Ring90::full(shared, slot), step >> slots_bits & 1);
+    x.begin(left, 0);
+    y.begin(right, 0);
+    // Nothing but multiplications and loads, or ptxas moves sums from register to register.
+#pragma unroll 1
+    for (uint32_t k = 0; k < depth; k += kStep) multiply_step(left, right, x, y, sum, k);
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
+    if (from % kBlock != 0 && from < k_end) continue;
+    const uint32_t block = (from - 1) / kBlock;
     const bool is_last = block + 1 == blocks;
     const bool ends_segment =
         blocks > kMostGroups && (block % kMostGroups == kMostGroups - 1 || is_last);
-    adds = from < k_end && !ends_segment;
-    if (adds) continue;
+    if (block != 0) await_turn(warp);
     add_block(sums, sum);
     if (ends_segment)
       add_segment<Of::kColumns>(sums, sums + rows * kColumns * 4, block < kMostGroups, is_last);
-    if (!is_last) give();
+    if (!is_last) give_turn((warp + of_group) & (kWarps - 1));
+    from += (groups - 1) * kBlock;  // of the others
   }
-  // Who brings writes to the last slot while the part is given.
-  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-  if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
 }
 
 }  // namespace turns_90a

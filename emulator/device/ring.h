@@ -28,9 +28,9 @@ struct Ring90 {
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;
 
   // Lines of a slot for the right operand of a part: where these are neighbours, as many copies of `at_once` as it takes, a
-  // power of two.
+  // power of two unless one does.
   TREK_ON_DEVICE static constexpr uint32_t lines(uint32_t columns, bool by_line, uint32_t at_once) {
-    return by_line ? columns : (columns + at_once - 1) & ~(at_once - 1);
+    return by_line || at_once >= columns ? columns : (columns + at_once - 1) & ~(at_once - 1);
   }
   TREK_ON_DEVICE static constexpr uint32_t slot_bytes(uint32_t lines, uint32_t rows = kPartRows) {
     return (rows + lines) * kRowBytes;
@@ -62,7 +62,7 @@ TREK_ON_DEVICE constexpr uint32_t large_slots(int64_t k) {
 TREK_ON_DEVICE constexpr uint32_t turns_slots(const Cut& cut) { return 2 * cut.groups; }
 // Of lines of an operand of these that are neighbours, how many a copy brings.
 TREK_ON_DEVICE constexpr uint32_t lines_at_once(const Cut& cut, bool left) {
-  return !left && matrix_f32::is_wide(cut) ? matrix_f32::kStripLines : matrix_f32::kTurnsLines;
+  return !left && matrix_f32::is_wide(cut) ? matrix_f32::kWideColumns : matrix_f32::kTurnsLines;
 }
 TREK_ON_DEVICE constexpr bool takes_turns(const Cut& cut) {
   return cut.patch == matrix_f32::kTurnsPatch || matrix_f32::is_wide(cut);
