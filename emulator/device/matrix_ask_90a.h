@@ -40,7 +40,7 @@ TREK_TILE bool adds_begun(const Brought& brought) {
 }
 
 // Lines of a part that copies of so many bring, where `there` are left of the operand: all at once where its k are
-// neighbours, else as many times as there are lines, a power of two unless one copy has all of the part's.
+// neighbours, else as many times as there are lines (Ring90::lines()).
 TREK_TILE uint32_t lines_copied(bool by_line, uint32_t at_once, uint32_t there, uint32_t part) {
   if (by_line || at_once == part) return at_once;
   const uint32_t lines = (there + at_once - 1) & ~(at_once - 1);

@@ -28,9 +28,9 @@ struct Ring90 {
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;
 
   // Lines of a slot for the right operand of a part: where these are neighbours, as many copies of `at_once` as it takes, a
-  // power of two unless one does.
+  // power of two unless one has just the part's.
   TREK_ON_DEVICE static constexpr uint32_t lines(uint32_t columns, bool by_line, uint32_t at_once) {
-    return by_line || at_once >= columns ? columns : (columns + at_once - 1) & ~(at_once - 1);
+    return by_line || at_once == columns ? columns : (columns + at_once - 1) & ~(at_once - 1);
   }
   TREK_ON_DEVICE static constexpr uint32_t slot_bytes(uint32_t lines, uint32_t rows = kPartRows) {
     return (rows + lines) * kRowBytes;
@@ -53,6 +53,8 @@ struct Ring90 {
 };
 static_assert(sizeof(RingState::full) == 8 * Ring90::kMostSlots);
 static_assert(Ring90::slots(256) >= 4 && Ring90::slots(320) >= 3);
+static_assert(Ring90::lines(48, false, 64) == 64 && Ring90::lines(96, false, 64) == 128 &&
+              Ring90::lines(96, false, 96) == 96 && Ring90::lines(48, true, 64) == 48);
 
 // The ring of the f32 product: beside a part's sums of a segment, and its totals where there are several segments.
 TREK_ON_DEVICE constexpr uint32_t large_slots(int64_t k) {
