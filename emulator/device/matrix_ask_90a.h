@@ -102,6 +102,29 @@ TREK_TILE void move_on(RingPlace& place, uint32_t slots) {
   place.parity ^= 1;
 }
 
+// The slot there, for a lane that asks for one after the other: neither address is worked out anew.
+struct SlotPlace {
+  uint32_t at;
+  uint32_t full;  // its barrier
+
+  TREK_ON_DEVICE SlotPlace(uint32_t shared, RingPlace place, uint32_t slot_bytes)
+      : at(Ring90::begin(shared) + place.slot * slot_bytes),
+        full(Ring90::full(shared, place.slot)) {}
+  TREK_ON_DEVICE uint32_t empty() const {
+    return full + offsetof(RingState, empty) - offsetof(RingState, full);
+  }
+  // With the place. (By its move_on() LLVM would do all of that without a branch, in each turn.)
+  TREK_ON_DEVICE void move_on(RingPlace& place, uint32_t slots, uint32_t slot_bytes) {
+    full += 8;
+    at += slot_bytes;
+    if (++place.slot != slots) return;
+    full -= 8 * slots;
+    at -= slots * slot_bytes;
+    place.slot = 0;
+    place.parity ^= 1;
+  }
+};
+
 TREK_TILE RingState& ring_state() {
   return *reinterpret_cast<RingState*>(memory_of_units + Ring90::kStateAt);
 }
@@ -157,14 +180,14 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
   const bool b_by_line = brought.b_by_line;
   const TensorMap* maps = by.maps;
   if (order.k == stop || order.k >= brought.k) return true;
-  uint32_t left = Ring90::begin(by.shared) + place.slot * slot_bytes;
-  uint32_t full = Ring90::full(by.shared, place.slot);
-  constexpr uint32_t kEmpty = offsetof(RingState, empty) - offsetof(RingState, full);
+  SlotPlace slot(by.shared, place, slot_bytes);
   TREK_ROLLED
   do {
     const uint32_t k = order.k;
+    const uint32_t full = slot.full;
+    const uint32_t left = slot.at;
     const uint32_t right = left + brought.rows * kRowBytes;
-    if (!wait(full + kEmpty, place.parity)) return false;
+    if (!wait(slot.empty(), place.parity)) return false;
     barrier_expect(full, bytes);
     // Mostly one copy has all lines, and these wait for it: no branch is in front.
     uint32_t i = 0;
@@ -197,14 +220,7 @@ TREK_TILE bool ask_for_slots(const Asker& by, uint32_t row, uint32_t column, uin
         i += brought.right_lines;
       } while (i < columns_there);
     }
-    full += 8;
-    left += slot_bytes;
-    if (++place.slot == brought.slots) {
-      full -= 8 * brought.slots;
-      left -= brought.slots * slot_bytes;
-      place.slot = 0;
-      place.parity ^= 1;
-    }
+    slot.move_on(place, brought.slots, slot_bytes);
   } while (order.next() && order.k != stop);
   return true;
 }
@@ -222,49 +238,39 @@ TREK_TILE bool ask_by_line(const Asker& by, uint32_t row, uint32_t column, uint3
   const uint32_t right = (brought.rows + first) * kRowBytes;
   const uint32_t end = stop < brought.k ? stop : brought.k;
   uint32_t k = order.k;
-  uint32_t to = Ring90::begin(by.shared) + place.slot * slot_bytes;
-  uint32_t full = Ring90::full(by.shared, place.slot);
-  constexpr uint32_t kEmpty = offsetof(RingState, empty) - offsetof(RingState, full);
-  const auto move = [&]() TREK_TILE_LAMBDA {
-    full += 8;
-    to += slot_bytes;
-    if (++place.slot != brought.slots) return;
-    full -= 8 * brought.slots;
-    to -= brought.slots * slot_bytes;
-    place.slot = 0;
-    place.parity ^= 1;
+  SlotPlace slot(by.shared, place, slot_bytes);
+  const auto move = [&]() TREK_TILE_LAMBDA { slot.move_on(place, brought.slots, slot_bytes); };
+  const auto copy_left = [&](const SlotPlace& to, uint32_t at) TREK_TILE_LAMBDA {
+    barrier_expect(to.full, bytes);
+    copy_box(to.at, by.maps, to.full, at, row, brought.left_matrix);
   };
-  const auto copy_right = [&](uint32_t slot, uint32_t barrier, uint32_t at) TREK_TILE_LAMBDA {
+  const auto copy_right = [&](const SlotPlace& to, uint32_t at) TREK_TILE_LAMBDA {
     if constexpr (kByHalves)
-      copy_box_to_both(slot + right, by.maps + 1, barrier, at, column + first,
+      copy_box_to_both(to.at + right, by.maps + 1, to.full, at, column + first,
                        brought.right_matrix);
     else
-      copy_box(slot + right, by.maps + 1, barrier, at, column, brought.right_matrix);
+      copy_box(to.at + right, by.maps + 1, to.full, at, column, brought.right_matrix);
   };
   // Where there are slots for it, two steps are asked for at a time: memory gives 256 bytes of a line as soon as 128.
   if (brought.slots == Ring90::kMostSlots) {
     TREK_ROLLED
     for (; k + brought.depth < end; k += 2 * brought.depth) {
-      if (!wait(full + kEmpty, place.parity)) return false;
-      const uint32_t full0 = full;
-      const uint32_t to0 = to;
+      if (!wait(slot.empty(), place.parity)) return false;
+      const SlotPlace before = slot;
       move();
-      if (!wait(full + kEmpty, place.parity)) return false;
-      barrier_expect(full0, bytes);
-      copy_box(to0, by.maps, full0, k, row, brought.left_matrix);
-      barrier_expect(full, bytes);
-      copy_box(to, by.maps, full, k + brought.depth, row, brought.left_matrix);
-      copy_right(to0, full0, k);
-      copy_right(to, full, k + brought.depth);
+      if (!wait(slot.empty(), place.parity)) return false;
+      copy_left(before, k);
+      copy_left(slot, k + brought.depth);
+      copy_right(before, k);
+      copy_right(slot, k + brought.depth);
       move();
     }
   }
   TREK_ROLLED
   for (; k < end; k += brought.depth) {
-    if (!wait(full + kEmpty, place.parity)) return false;
-    barrier_expect(full, bytes);
-    copy_box(to, by.maps, full, k, row, brought.left_matrix);
-    copy_right(to, full, k);
+    if (!wait(slot.empty(), place.parity)) return false;
+    copy_left(slot, k);
+    copy_right(slot, k);
     move();
   }
   order.k = k;

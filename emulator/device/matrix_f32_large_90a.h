@@ -149,11 +149,6 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
     load_lines_ahead(left, right, x, y, k, ahead);
     multiply_k(left, right, x, y, sum, k, ahead);
   };
-  // The loads of all lanes from the slot stand before the arrival, which is a release.
-  const auto leave = [&]() TREK_TILE_LAMBDA {
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-    if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
-  };
   // A turn begins with the last k of the step before, of zeros at first, and ends with the loads of its own last k: so what
   // there is to do between slots lies behind the loop, and a turn jumps back and, by ptxas's order, over the end of a block.
   // Behind a jump the next instructions are not there yet.
@@ -183,7 +178,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
     from += depth;
     ends = from % kBlock == 0 || from >= k_end;
     if (from >= k_end) continue;
-    leave();
+    slots_90a::leave(shared, slot, lane);
     depth = k_end - from < kDepth ? k_end - from : kDepth;
     ++step;
     const uint32_t next = step & (slots - 1);
@@ -194,7 +189,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
     tensor::barrier_wait(Ring90::full(shared, slot), parity_of(step, slots));
   }
   // Who brings writes to the last slot while the part is given.
-  leave();
+  slots_90a::leave(shared, slot, lane);
   segment.leave(sums);
   if (tensor::part_of_runs(task) == OfRuns::begun) put_begun(task, sums, k_end);
 }

@@ -78,18 +78,24 @@ struct Elements {
   TREK_ON_DEVICE float get(uint32_t i, uint32_t k) const {
     return kByLine ? of[i][k % 4] : of[k % 2 * 2 + i / 4][i % 4];
   }
-  // Those that are multiplied first of what begins at the k-th place of a slot.
+  // Those of a slot that are multiplied first.
   template <class Lines>
-  TREK_ON_DEVICE void begin(const Lines& lines, uint32_t k) {
+  TREK_ON_DEVICE void begin(const Lines& lines) {
     if constexpr (kByLine) {
 #pragma unroll
-      for (uint32_t i = 0; i < 8; ++i) of[i] = lines.load_k(k / 4, i);
+      for (uint32_t i = 0; i < 8; ++i) of[i] = lines.load_k(0, i);
     } else {
 #pragma unroll
-      for (uint32_t h = 0; h < 2; ++h) of[k % 2 * 2 + h] = lines.load_lines(k, h);
+      for (uint32_t h = 0; h < 2; ++h) of[h] = lines.load_lines(0, h);
     }
   }
 };
+
+// A warp has read a slot: all its lanes' loads stand before the arrival, which is a release.
+TREK_TILE void leave(uint32_t shared, uint32_t slot, uint32_t lane) {
+  asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+  if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
+}
 
 // Sums of a warp: 16 fours of each lane, of its patch four v is half v % 2 of row v / 2.
 inline constexpr uint32_t kFour = 32 * 16;  // bytes from one of a lane's fours to the next

@@ -109,13 +109,12 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
     typename Of::Right right(Ring90::begin(shared) + slot * slot_bytes + rows * tensor::kRowBytes,
                              0, lane_across(lane));
     tensor::barrier_wait(Ring90::full(shared, slot), step >> slots_bits & 1);
-    x.begin(left, 0);
-    y.begin(right, 0);
+    x.begin(left);
+    y.begin(right);
     // Nothing but multiplications and loads, or ptxas moves sums from register to register.
 #pragma unroll 1
     for (uint32_t k = 0; k < depth; k += kStep) multiply_step(left, right, x, y, sum, k);
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-    if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
+    leave(shared, slot, lane);
     if (from % kBlock != 0 && from < k_end) continue;
     const uint32_t block = (from - 1) / kBlock;
     const bool is_last = block + 1 == blocks;

@@ -32,8 +32,8 @@ struct Strips {
     for (uint32_t s = 0; s < kStrips; ++s) of[k % 2 * kStrips + s] = lines.load_lines(place, s);
   }
   template <class Lines>
-  TREK_ON_DEVICE void begin(const Lines& lines, uint32_t k) {
-    load(lines, k, k);
+  TREK_ON_DEVICE void begin(const Lines& lines) {
+    load(lines, 0, 0);
   }
 };
 
