@@ -122,22 +122,29 @@ uint32_t block_threads_of(std::span<const Request> requests) {
 // Streamed nodes in line in a kernel, at most: ptxas takes longer and longer for one function.
 constexpr std::ptrdiff_t kMostInLine = 16;
 
-// Whether a product that brings its operands by maps is in line: of warpgroups it must be (device/matrix_tensor_90a.h), in runs
-// it is faster so, and else slower.
-bool is_product_in_line(const device::Node& node) {
-  return device::is_copied(node) &&
-         (static_cast<device::Product>(node.matrix.product) == device::Product::tensor ||
-          static_cast<device::OfRuns>(node.matrix.runs.part) != device::OfRuns::none);
+bool is_in_runs(const device::Node& node) {
+  return static_cast<device::OfRuns>(node.matrix.runs.part) != device::OfRuns::none;
 }
-// Which functions are in line in the kernel. Streamed nodes of a wide kernel are faster so: in a function that is called, the
-// descriptor that every access to memory takes is moved to uniform registers anew.
+// Which functions are in line in the kernel. Products that bring their operands by maps are: those of warpgroups must be
+// (device/matrix_tensor_90a.h), and all of a program in which one is in runs, where a function that is called beside it costs
+// the kernel spills. In other programs those of f32 are faster called. Streamed nodes of a wide kernel are in line: in a
+// function that is called, the descriptor that every access to memory takes is moved to uniform registers anew.
 std::vector<bool> functions_in_line(std::span<const Request> requests, std::string_view level) {
+  const auto is_product = [&](const device::Node& node) {
+    return level == "sm_90a" && device::is_copied(node);
+  };
+  const bool has_runs = std::ranges::any_of(requests, [&](const Request& request) {
+    return is_product(node_of(request)) && is_in_runs(node_of(request));
+  });
+  const auto is_in_line = [&](const device::Node& node) {
+    return is_product(node) && (has_runs || static_cast<device::Product>(node.matrix.product) ==
+                                                device::Product::tensor);
+  };
   const bool streams = block_threads_of(requests) > device::kBlockThreads &&
                        std::ranges::count_if(requests, is_streamed) <= kMostInLine;
   std::vector<bool> in_line;
   for (const Request& request : requests)
-    in_line.push_back((level == "sm_90a" && is_product_in_line(node_of(request))) ||
-                      (streams && is_streamed(request)));
+    in_line.push_back(is_in_line(node_of(request)) || (streams && is_streamed(request)));
   return in_line;
 }
 

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# tests/gpu/jit_ptx.sh TREK_RUN LEVEL FILE...: what the JIT makes of programs for a level of GPUs is taken by ptxas, for
-# which no GPU is needed, without a warning of the C75xx family. Exit code 4: no ptxas, or no JIT.
+# tests/gpu/jit_ptx.sh [--spill BYTES] TREK_RUN LEVEL FILE...: what the JIT makes of programs for a level of GPUs is taken by
+# ptxas, for which no GPU is needed, without a warning of the C75xx family, and with so many bytes of spilled registers in a
+# function at most. Exit code 4: no ptxas, or no JIT.
 set -euo pipefail
+spill=
+[[ $1 = --spill ]] && { spill=$2 && shift 2; }
 run=$1 level=$2
 shift 2
 ptxas=$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas) || { echo "jit_ptx.sh: skipped, there is no ptxas"; exit 4; }
@@ -15,6 +18,6 @@ for file in "$@"; do
   # The other roles of a block are there, too: somebody polls counters. (Inline PTX has braces at the start of lines.)
   polls=$(awk '/^\.(func|visible)/ { inside = 0 } /^\.visible \.entry resident\(/ { inside = 1 } inside' "$out/program.ptx" | grep -c 'ld\.acquire' || true)
   ((polls > 0)) || { echo "$file: the kernel polls no counter"; exit 1; }
-  emulator/driver/assemble.sh "$ptxas" "$level" "" "$out/program.ptx" "$out/program.cubin" || { echo "of $file"; exit 1; }
+  emulator/driver/assemble.sh "$ptxas" "$level" "$spill" "$out/program.ptx" "$out/program.cubin" || { echo "of $file"; exit 1; }
   echo "$file: $(grep -c '^\.func node_[0-9]*($' "$out/program.ptx") functions"
 done
