@@ -3,7 +3,8 @@
 # folder that tools/package has made; first what its racecheck says of kernels whose races are known. Ends with what was
 # found, and writes OUT/DEVICE-sanitized-DATE.json. ENGINES ("resident jit") and FILES name what is checked. racecheck is
 # for the resident emulator alone, and runs PACKAGE/bin/trek-run-racecheck where there is one: a trek-run of a build with
-# -DTREK_FOR_RACECHECK=ON (emulator/resident/README.md). AT_ONCE (3) says how many processes share the device.
+# -DTREK_FOR_RACECHECK=ON (emulator/resident/README.md). AT_ONCE (3) says how many processes share the device, LIMIT (180) how
+# many seconds a tool has for a file: racecheck takes 2 to 3 for a test.
 set -uo pipefail
 p=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -26,7 +27,7 @@ sanitize() {
   local engine=$1 tool=$2 checked=$3 begin=$SECONDS name found=0
   # shellcheck disable=SC2086
   printf '%s\n' $files | xargs -P "${AT_ONCE:-3}" -I{} sh -c \
-    "timeout -k 3 60 '$sanitizer' --tool $tool --error-exitcode 9 '$checked' --test --engine $engine --quiet tests/conformance/{}.trek >'$out/$engine-$tool-{}.log' 2>&1; echo \$? >'$out/$engine-$tool-{}.code'"
+    "timeout -k 3 ${LIMIT:-180} '$sanitizer' --tool $tool --error-exitcode 9 '$checked' --test --engine $engine --quiet tests/conformance/{}.trek >'$out/$engine-$tool-{}.log' 2>&1; echo \$? >'$out/$engine-$tool-{}.code'"
   for name in $files; do
     [[ $(cat "$out/$engine-$tool-$name.code") = 0 ]] && continue
     found=$((found + 1))
