@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# tests/gpu/jit_ptx.sh [--spill BYTES] TREK_RUN LEVEL FILE...: what the JIT makes of programs for a level of GPUs is taken by
+# tests/gpu/jit_ptx.sh TREK_RUN LEVEL [--spill BYTES] FILE...: what the JIT makes of programs for a level of GPUs is taken by
 # ptxas, for which no GPU is needed, without a warning of the C75xx family, and with so many bytes of spilled registers in a
 # function at most. Exit code 4: no ptxas, or no JIT.
 set -euo pipefail
-spill=
-[[ $1 = --spill ]] && { spill=$2 && shift 2; }
-run=$1 level=$2
+run=$1 level=$2 spill=
 shift 2
+[[ ${1-} = --spill ]] && { spill=$2 && shift 2; }
 ptxas=$(PATH=$PATH:/usr/local/cuda/bin command -v ptxas) || { echo "jit_ptx.sh: skipped, there is no ptxas"; exit 4; }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
