@@ -14,11 +14,8 @@
 namespace trek::assembler {
 namespace {
 
-constexpr Wide kLeast = std::numeric_limits<int64_t>::min();
-constexpr Wide kMost = std::numeric_limits<uint64_t>::max();
-
 Computed checked(Wide value, bool overflow) {
-  if (overflow || value < kLeast || value > kMost)
+  if (overflow || value < kLeastInteger || value > kMostInteger)
     return std::string("the integer result is outside -2^63 ... 2^64 - 1");
   return Value::of(value);
 }
@@ -34,7 +31,7 @@ Computed integer_power(Wide base, Wide exponent) {
     exponent >>= 1;
     // The square is needed only if a bit is left, and then a square out of range is a result out of range.
     if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) return checked(0, true);
-    if (result > kMost || result < kLeast) return checked(0, true);
+    if (result > kMostInteger || result < kLeastInteger) return checked(0, true);
   }
   return checked(result, false);
 }

@@ -6,6 +6,7 @@
 // (`f64(0.1)`).
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@
 namespace trek::assembler {
 
 __extension__ using Wide = __int128;
+inline constexpr Wide kLeastInteger = std::numeric_limits<int64_t>::min();
+inline constexpr Wide kMostInteger = std::numeric_limits<uint64_t>::max();
 
 struct Value {
   enum class Kind : uint8_t { integer, real, boolean, string };

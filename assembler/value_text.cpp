@@ -12,8 +12,6 @@
 namespace trek::assembler {
 namespace {
 
-constexpr Wide kMost = std::numeric_limits<uint64_t>::max();
-
 std::string text_of(Wide value) {
   return value < 0 ? fmt::format("{}", static_cast<int64_t>(value))
                    : fmt::format("{}", static_cast<uint64_t>(value));
@@ -37,7 +35,7 @@ Computed parse_integer(std::string_view digits, int base, std::string_view whole
     const int digit = digit_of(c);
     if (digit >= base) return fmt::format("'{}' is no number", whole.substr(0, 40));
     value = value * base + digit;
-    if (value > kMost) return fmt::format("'{}' is more than 2^64 - 1", whole.substr(0, 40));
+    if (value > kMostInteger) return fmt::format("'{}' is more than 2^64 - 1", whole.substr(0, 40));
     any = true;
     before = c;
   }
