@@ -224,17 +224,16 @@ template <typename T>
 void insert_bits(Warp& warp, const Instruction& i, uint32_t lanes) {
   const uint32_t* counts = warp.words(i.operands[4]);
   const uint32_t* places = warp.words(i.operands[3]);
-  Slot<T>* d = slots<T>(warp, i.operands[0]);
   const Slot<T>* a = slots<T>(warp, i.operands[1]);
   const Slot<T>* b = slots<T>(warp, i.operands[2]);
   constexpr uint32_t kBits = sizeof(T) * 8;
-  for_lanes(lanes, [&](uint32_t lane) {
+  assign(slots<T>(warp, i.operands[0]), lanes, [=](uint32_t lane) {
     const uint32_t at = places[lane] & 0xFF;
     const uint32_t count = counts[lane] & 0xFF;
     const T ones = count >= kBits ? ~T{0} : (T{1} << count) - 1;
     const T mask = at >= kBits ? T{0} : static_cast<T>(ones << at);
     const T moved = at >= kBits ? T{0} : static_cast<T>(a[lane] << at);
-    d[lane] = (b[lane] & ~mask) | (moved & mask);
+    return (b[lane] & ~mask) | (moved & mask);
   });
 }
 // prmt d, a, b, which: four of the eight bytes of a and b, each by four bits, the highest of which asks for its sign.
@@ -291,11 +290,11 @@ void carried(Warp& warp, const Instruction& i, uint32_t lanes) {
 
 template <typename T>
 void select(Warp& warp, const Instruction& i, uint32_t lanes) {
-  Slot<T>* d = slots<T>(warp, i.operands[0]);
   const Slot<T>* a = slots<T>(warp, i.operands[1]);
   const Slot<T>* b = slots<T>(warp, i.operands[2]);
   const uint32_t which = warp.predicate(i.operands[3]);
-  for_lanes(lanes, [&](uint32_t lane) { d[lane] = (which >> lane & 1) != 0 ? a[lane] : b[lane]; });
+  assign(slots<T>(warp, i.operands[0]), lanes,
+         [=](uint32_t lane) { return (which >> lane & 1) != 0 ? a[lane] : b[lane]; });
 }
 
 // Two halves of a register, and two registers as one.
@@ -303,17 +302,16 @@ void split_word(Warp& warp, const Instruction& i, uint32_t lanes) {
   const uint32_t* from = warp.words(i.operands[2]);
   for (uint32_t half = 0; half < 2; ++half) {
     if (i.operands[half] == kNoOperand) continue;
-    uint32_t* to = warp.words(i.operands[half]);
-    for_lanes(lanes, [&](uint32_t lane) { to[lane] = from[lane] >> 16 * half & 0xFFFF; });
+    assign(warp.words(i.operands[half]), lanes,
+           [=](uint32_t lane) { return from[lane] >> 16 * half & 0xFFFF; });
   }
 }
 void split_long(Warp& warp, const Instruction& i, uint32_t lanes) {
   const uint64_t* from = warp.longs(i.operands[2]);
   for (uint32_t half = 0; half < 2; ++half) {
     if (i.operands[half] == kNoOperand) continue;
-    uint32_t* to = warp.words(i.operands[half]);
-    for_lanes(lanes,
-              [&](uint32_t lane) { to[lane] = static_cast<uint32_t>(from[lane] >> 32 * half); });
+    assign(warp.words(i.operands[half]), lanes,
+           [=](uint32_t lane) { return static_cast<uint32_t>(from[lane] >> 32 * half); });
   }
 }
 void join_word(Warp& warp, const Instruction& i, uint32_t lanes) {

@@ -119,9 +119,13 @@ void compare(Warp& warp, const Instruction& i, uint32_t lanes) {
   const Slot<T>* a = slots<T>(warp, i.operands[1]);
   const Slot<T>* b = slots<T>(warp, i.operands[2]);
   uint32_t result = 0;
-  for_lanes(lanes, [&](uint32_t lane) {
+  const auto look = [&](uint32_t lane) {
     result |= uint32_t{holds<T, kWhich, kUnordered>(get<T>(a[lane]), get<T>(b[lane]))} << lane;
-  });
+  };
+  if (std::popcount(lanes) < kFewLanes)
+    for_lanes(lanes, look);
+  else
+    for_lanes(kAllLanes, look);
   warp.set_predicate(i.operands[0], lanes, result);
 }
 

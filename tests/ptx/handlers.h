@@ -75,28 +75,48 @@ Slot<T> put(T value) {
     return static_cast<Slot<T>>(value);
 }
 
+// Fewer lanes than this are executed one by one.
+inline constexpr int kFewLanes = 4;
+
+// d[lane] = value(lane) in lanes of a mask. Most often it is all of them, and a slot is d's own or none of d's: so values of
+// all lanes are made by the computer's vectors, beside d, and those of the mask kept. `value` must be harmless in others.
+template <typename S, typename F>
+void assign(S* d, uint32_t lanes, F value) {
+  if (std::popcount(lanes) < kFewLanes) {
+    for_lanes(lanes, [&](uint32_t lane) { d[lane] = value(lane); });
+    return;
+  }
+  S values[kLanes];
+  for (uint32_t lane = 0; lane < kLanes; ++lane) values[lane] = value(lane);
+  if (lanes == kAllLanes) {
+    std::memcpy(d, values, sizeof values);
+  } else {
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      d[lane] = (lanes >> lane & 1) != 0 ? values[lane] : d[lane];
+  }
+}
+
 // d = f(a), d = f(a, b), d = f(a, b, c) in every lane.
 template <typename D, typename A, typename F>
 void map1(Warp& warp, const Instruction& i, uint32_t lanes, F f) {
-  Slot<D>* d = slots<D>(warp, i.operands[0]);
   const Slot<A>* a = slots<A>(warp, i.operands[1]);
-  for_lanes(lanes, [&](uint32_t lane) { d[lane] = put<D>(f(get<A>(a[lane]))); });
+  assign(slots<D>(warp, i.operands[0]), lanes,
+         [=](uint32_t lane) { return put<D>(f(get<A>(a[lane]))); });
 }
 template <typename D, typename A, typename B, typename F>
 void map2(Warp& warp, const Instruction& i, uint32_t lanes, F f) {
-  Slot<D>* d = slots<D>(warp, i.operands[0]);
   const Slot<A>* a = slots<A>(warp, i.operands[1]);
   const Slot<B>* b = slots<B>(warp, i.operands[2]);
-  for_lanes(lanes, [&](uint32_t lane) { d[lane] = put<D>(f(get<A>(a[lane]), get<B>(b[lane]))); });
+  assign(slots<D>(warp, i.operands[0]), lanes,
+         [=](uint32_t lane) { return put<D>(f(get<A>(a[lane]), get<B>(b[lane]))); });
 }
 template <typename D, typename A, typename B, typename C, typename F>
 void map3(Warp& warp, const Instruction& i, uint32_t lanes, F f) {
-  Slot<D>* d = slots<D>(warp, i.operands[0]);
   const Slot<A>* a = slots<A>(warp, i.operands[1]);
   const Slot<B>* b = slots<B>(warp, i.operands[2]);
   const Slot<C>* c = slots<C>(warp, i.operands[3]);
-  for_lanes(lanes, [&](uint32_t lane) {
-    d[lane] = put<D>(f(get<A>(a[lane]), get<B>(b[lane]), get<C>(c[lane])));
+  assign(slots<D>(warp, i.operands[0]), lanes, [=](uint32_t lane) {
+    return put<D>(f(get<A>(a[lane]), get<B>(b[lane]), get<C>(c[lane])));
   });
 }
 
