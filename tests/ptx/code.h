@@ -68,6 +68,7 @@ struct Call {
     uint32_t bytes = 0;
   };
   uint32_t function = 0;
+  uint32_t local_bytes = 0;  // of the caller
   std::vector<Passed> arguments;
   std::vector<Passed> results;
 };

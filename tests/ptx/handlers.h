@@ -127,15 +127,7 @@ inline float canonical(float value) {
 }
 inline double canonical(double value) { return value; }
 
-// The address that operand `which` of an instruction gives in a lane: a register or a constant, and what is added.
-struct Addresses {
-  const uint32_t* words = nullptr;
-  const uint64_t* longs = nullptr;
-  int64_t plus = 0;
-  uint64_t operator[](uint32_t lane) const {
-    return (words != nullptr ? words[lane] : longs[lane]) + static_cast<uint64_t>(plus);
-  }
-};
+// The addresses that operand `which` of an instruction gives.
 inline Addresses addresses(Warp& warp, const Instruction& i, uint32_t which) {
   const int64_t plus = i.added_to == which ? i.value : 0;
   if ((i.word_addresses >> which & 1) != 0) return {warp.words(i.operands[which]), nullptr, plus};

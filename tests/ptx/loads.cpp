@@ -7,16 +7,22 @@ namespace {
 // Instructions that a look at memory of others takes of a turn.
 constexpr uint32_t kLook = 40;
 
-// Memory is read and written by whole elements, because the computer and other launches do so at the same time.
-template <typename T>
+// Memory that the computer and other launches read and write at the same time is so by whole elements.
+template <Space kSpace, typename T>
 T load_element(const std::byte* at) {
   T value;
-  __atomic_load(reinterpret_cast<const T*>(at), &value, __ATOMIC_ACQUIRE);
+  if constexpr (kSpace == Space::generic || kSpace == Space::global)
+    __atomic_load(reinterpret_cast<const T*>(at), &value, __ATOMIC_ACQUIRE);
+  else
+    std::memcpy(&value, at, sizeof value);
   return value;
 }
-template <typename T>
+template <Space kSpace, typename T>
 void store_element(std::byte* at, T value) {
-  __atomic_store(reinterpret_cast<T*>(at), &value, __ATOMIC_RELEASE);
+  if constexpr (kSpace == Space::generic || kSpace == Space::global)
+    __atomic_store(reinterpret_cast<T*>(at), &value, __ATOMIC_RELEASE);
+  else
+    std::memcpy(at, &value, sizeof value);
 }
 
 // An element of type T in a register of type R, which may be longer.
@@ -37,22 +43,26 @@ void load(Warp& warp, const Instruction& i, uint32_t lanes) {
   Slot<R>* to[4];
   for (uint32_t e = 0; e < count; ++e)
     to[e] = i.operands[e] == kNoOperand ? nullptr : slots<R>(warp, i.operands[e]);
-  for_lanes(lanes, [&](uint32_t lane) {
-    const std::byte* at =
-        warp.memory(kSpace, from[lane], static_cast<uint32_t>(sizeof(T)) * count, lane);
-    if constexpr (!kLooks && (kSpace == Space::shared || kSpace == Space::generic))
-      warp.note_read(at, static_cast<uint32_t>(sizeof(T)) * count, lane);
-    for (uint32_t e = 0; e < count; ++e) {
-      if (to[e] == nullptr) continue;
-      if constexpr (kSpace == Space::parameter) {
-        T value;
-        std::memcpy(&value, at + e * sizeof(T), sizeof(T));
-        to[e][lane] = extended<R>(value);
-      } else {
-        to[e][lane] = extended<R>(load_element<T>(at + e * sizeof(T)));
-      }
+  const uint32_t bytes = static_cast<uint32_t>(sizeof(T)) * count;
+  std::byte* at[kLanes];
+  const bool is_one_place = warp.memory_of_lanes(kSpace, from, bytes, lanes, at);
+  if constexpr (!kLooks && (kSpace == Space::shared || kSpace == Space::generic))
+    if (warp.races() != nullptr)
+      for_lanes(lanes, [&](uint32_t lane) { warp.note_read(at[lane], bytes, lane); });
+  for (uint32_t e = 0; e < count; ++e) {
+    Slot<R>* const d = to[e];
+    if (d == nullptr) continue;
+    const size_t place = e * sizeof(T);
+    if (is_one_place) {
+      const Slot<R> value =
+          extended<R>(load_element<kSpace, T>(at[std::countr_zero(lanes)] + place));
+      assign(d, lanes, [=](uint32_t /*lane*/) { return value; });
+    } else {
+      for_lanes(lanes, [&](uint32_t lane) {
+        d[lane] = extended<R>(load_element<kSpace, T>(at[lane] + place));
+      });
     }
-  });
+  }
 }
 
 template <Space kSpace, typename T, typename R, bool kLooks>
@@ -61,18 +71,18 @@ void store(Warp& warp, const Instruction& i, uint32_t lanes) {
   const Addresses to = addresses(warp, i, 0);
   const Slot<R>* from[4];
   for (uint32_t e = 0; e < count; ++e) from[e] = slots<R>(warp, i.operands[1 + e]);
-  for_lanes(lanes, [&](uint32_t lane) {
-    std::byte* at = warp.memory(kSpace, to[lane], static_cast<uint32_t>(sizeof(T)) * count, lane);
-    if constexpr (!kLooks && (kSpace == Space::shared || kSpace == Space::generic))
-      warp.note_write(at, static_cast<uint32_t>(sizeof(T)) * count, lane);
-    for (uint32_t e = 0; e < count; ++e) {
-      const auto value = static_cast<T>(from[e][lane]);
-      if constexpr (kSpace == Space::parameter)
-        std::memcpy(at + e * sizeof(T), &value, sizeof(T));
-      else
-        store_element<T>(at + e * sizeof(T), value);
-    }
-  });
+  const uint32_t bytes = static_cast<uint32_t>(sizeof(T)) * count;
+  std::byte* at[kLanes];
+  warp.memory_of_lanes(kSpace, to, bytes, lanes, at);
+  if constexpr (!kLooks && (kSpace == Space::shared || kSpace == Space::generic))
+    if (warp.races() != nullptr)
+      for_lanes(lanes, [&](uint32_t lane) { warp.note_write(at[lane], bytes, lane); });
+  for (uint32_t e = 0; e < count; ++e) {
+    const Slot<R>* const values = from[e];
+    for_lanes(lanes, [&](uint32_t lane) {
+      store_element<kSpace>(at[lane] + e * sizeof(T), static_cast<T>(values[lane]));
+    });
+  }
 }
 
 template <Space kSpace, typename T>

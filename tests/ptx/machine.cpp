@@ -11,6 +11,33 @@ constexpr uint32_t kLongestTurn = 400;  // instructions
 // So many instructions may one part of a warp have while another could go on: it may wait for the other.
 constexpr uint32_t kLongestAlone = 4096;
 
+// Passes a parameter or a result on, in the memory of each lane's own.
+void pass(std::byte* to, uint32_t to_at, const std::byte* from, uint32_t from_at, uint32_t bytes,
+          uint32_t lanes) {
+  while (bytes > 0) {
+    const uint32_t piece =
+        std::min({bytes, kOwnPiece - to_at % kOwnPiece, kOwnPiece - from_at % kOwnPiece});
+    std::byte* const to_first = to + own_place(to_at, 0);
+    const std::byte* const from_first = from + own_place(from_at, 0);
+    const auto move = [&](auto count) {
+      for_lanes(lanes, [&](uint32_t lane) {
+        std::memcpy(to_first + lane * kOwnPiece, from_first + lane * kOwnPiece, count);
+      });
+    };
+    if (piece == 16)
+      move(std::integral_constant<size_t, 16>());
+    else if (piece == 8)
+      move(std::integral_constant<size_t, 8>());
+    else if (piece == 4)
+      move(std::integral_constant<size_t, 4>());
+    else
+      move(size_t{piece});
+    to_at += piece;
+    from_at += piece;
+    bytes -= piece;
+  }
+}
+
 // Host memory by its address.
 std::byte* pointer(uint64_t address) {
   return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
@@ -25,7 +52,6 @@ Warp::Warp(Block& block, uint32_t number, uint32_t threads)
       module_(block.grid().module()),
       number_(number),
       live_(threads >= kLanes ? kAllLanes : (1U << threads) - 1),
-      parameter_stride_(std::max<size_t>(block.grid().module().most_parameter_bytes, 16)),
       // Constants are read through the same pointers as registers, and never written.
       constant_words_(const_cast<uint32_t*>(module_.constant_words.data())),
       constant_longs_(const_cast<uint64_t*>(module_.constant_longs.data())),
@@ -34,29 +60,28 @@ Warp::Warp(Block& block, uint32_t number, uint32_t threads)
       races_(block.races()) {
   at_.fill(block.grid().kernel().first);
   enter_frame(0);
-  local_base_[0].fill(0);
   const auto& parameters = block.grid().parameters();
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    std::copy(parameters.begin(), parameters.end(), this->parameters(lane));
+  for (size_t at = 0; at < parameters.size(); ++at)
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      parameters_now_[own_place(at, lane)] = parameters[at];
 }
 
 // Makes registers and parameters those of a depth of calls.
 void Warp::enter_frame(uint32_t depth) {
-  const size_t stride = parameter_stride_ * kLanes;
-  if (depth >= frames_) {
-    frames_ = depth + 1;
-    predicates_.resize(size_t{frames_} * module_.most_predicates);
-    words_.resize(size_t{frames_} * module_.most_words * kLanes);
-    longs_.resize(size_t{frames_} * module_.most_longs * kLanes);
-    parameters_.resize(frames_ * stride);
-    return_to_.resize(frames_);
-    local_base_.resize(frames_);
+  while (depth >= frames_.size()) {
+    Frame frame;
+    frame.predicates.resize(module_.most_predicates);
+    frame.words.resize(size_t{module_.most_words} * kLanes);
+    frame.longs.resize(size_t{module_.most_longs} * kLanes);
+    frame.parameters.resize(own_place(module_.most_parameter_bytes + kOwnPiece, 0));
+    frames_.push_back(std::move(frame));
   }
+  Frame& frame = frames_[depth];
   depth_now_ = depth;
-  predicates_now_ = predicates_.data() + size_t{depth} * module_.most_predicates;
-  words_now_ = words_.data() + size_t{depth} * module_.most_words * kLanes;
-  longs_now_ = longs_.data() + size_t{depth} * module_.most_longs * kLanes;
-  parameters_now_ = parameters_.data() + depth * stride;
+  predicates_now_ = frame.predicates.data();
+  words_now_ = frame.words.data();
+  longs_now_ = frame.longs.data();
+  parameters_now_ = frame.parameters.data();
 }
 
 bool Warp::run(uint32_t budget) {
@@ -70,28 +95,31 @@ bool Warp::run(uint32_t budget) {
 bool Warp::pick() {
   const uint32_t able = live_ & ~waiting_;
   if (able == 0) return false;
-  uint32_t first = static_cast<uint32_t>(std::countr_zero(able));
+  const auto is_able = [&](uint32_t lane) { return (able >> lane & 1) != 0; };
+  uint32_t depth = 0;
+  uint32_t next = UINT32_MAX;
   if (alone_for_ >= kLongestAlone) {  // somebody else's turn
     alone_for_ = 0;
     const uint32_t others = able & ~lanes_;
-    if (others != 0) first = static_cast<uint32_t>(std::countr_zero(others));
+    const auto first = static_cast<uint32_t>(std::countr_zero(others != 0 ? others : able));
+    depth = depth_[first];
+    next = at_[first];
   } else {
-    for_lanes(able, [&](uint32_t lane) {
-      if (depth_[lane] > depth_[first] || (depth_[lane] == depth_[first] && at_[lane] < at_[first]))
-        first = lane;
-    });
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      depth = std::max(depth, is_able(lane) ? depth_[lane] : 0);
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      next = std::min(next, is_able(lane) && depth_[lane] == depth ? at_[lane] : UINT32_MAX);
   }
-  next_ = at_[first];
-  lanes_ = 0;
-  meets_at_ = UINT32_MAX;
-  const uint32_t depth = depth_[first];
-  for_lanes(able, [&](uint32_t lane) {
-    if (depth_[lane] != depth) return;
-    if (at_[lane] == next_)
-      lanes_ |= 1U << lane;
-    else if (at_[lane] > next_)
-      meets_at_ = std::min(meets_at_, at_[lane]);
-  });
+  uint32_t lanes = 0;
+  uint32_t meets_at = UINT32_MAX;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const uint32_t at = is_able(lane) && depth_[lane] == depth ? at_[lane] : UINT32_MAX;
+    lanes |= uint32_t{at == next} << lane;
+    meets_at = std::min(meets_at, at > next ? at : UINT32_MAX);
+  }
+  next_ = next;
+  lanes_ = lanes;
+  meets_at_ = meets_at;
   if (depth != depth_now_) enter_frame(depth);
   return true;
 }
@@ -132,16 +160,15 @@ void Warp::branch(uint32_t target, uint32_t lanes) {
 
 void Warp::call(const Call& call, uint32_t target, uint32_t lanes) {
   const uint32_t depth = depth_now_;
-  const uint32_t caller_local = module_.function_of(next_ - 1).local_bytes;
   if (depth > 60) fail("calls within calls without end");
   enter_frame(depth + 1);
-  std::byte* from = parameters_.data() + depth * parameter_stride_ * kLanes;
+  const Frame& from = frames_[depth];
+  Frame& to = frames_[depth + 1];
+  for (const Call::Passed& passed : call.arguments)
+    pass(to.parameters.data(), passed.to, from.parameters.data(), passed.from, passed.bytes, lanes);
   for_lanes(lanes, [&](uint32_t lane) {
-    for (const Call::Passed& passed : call.arguments)
-      std::memcpy(parameters(lane) + passed.to, from + lane * parameter_stride_ + passed.from,
-                  passed.bytes);
-    return_to_[depth + 1][lane] = next_;
-    local_base_[depth + 1][lane] = (local_base_[depth][lane] + caller_local + 15) & ~15U;
+    to.return_to[lane] = next_;
+    to.local_base[lane] = (from.local_base[lane] + call.local_bytes + 15) & ~15U;
     depth_[lane] = depth + 1;
     at_[lane] = target;
   });
@@ -154,17 +181,24 @@ void Warp::leave(uint32_t lanes) {
     exit(lanes);
     return;
   }
-  const std::byte* from = parameters_now_;
-  std::byte* to = parameters_now_ - parameter_stride_ * kLanes;
-  for_lanes(lanes, [&](uint32_t lane) {
-    const uint32_t back = return_to_[depth_now_][lane];
+  const Frame& from = frames_[depth_now_];
+  Frame& to = frames_[depth_now_ - 1];
+  // Lanes that come from different calls go back to different places.
+  for (uint32_t rest = lanes; rest != 0;) {
+    const uint32_t back = from.return_to[static_cast<uint32_t>(std::countr_zero(rest))];
+    uint32_t together = 0;
+    for_lanes(rest,
+              [&](uint32_t lane) { together |= uint32_t{from.return_to[lane] == back} << lane; });
+    rest &= ~together;
     const Call& call = module_.calls[module_.instructions[back - 1].target];
     for (const Call::Passed& passed : call.results)
-      std::memcpy(to + lane * parameter_stride_ + passed.to,
-                  from + lane * parameter_stride_ + passed.from, passed.bytes);
-    --depth_[lane];
-    at_[lane] = back;
-  });
+      pass(to.parameters.data(), passed.to, from.parameters.data(), passed.from, passed.bytes,
+           together);
+    for_lanes(together, [&](uint32_t lane) {
+      --depth_[lane];
+      at_[lane] = back;
+    });
+  }
   lanes_ &= ~lanes;
   regroups_ = true;
 }
@@ -218,7 +252,7 @@ void Warp::release_from_barrier(uint32_t barrier) {
 }
 
 std::byte* Warp::find_memory(Space space, uint64_t address, uint32_t bytes, uint32_t lane) {
-  if (address % bytes != 0)
+  if ((address & (bytes - 1)) != 0)
     fail(KernelError::address,
          "address " + std::to_string(address) + " is no multiple of the " + std::to_string(bytes) +
              " bytes at it",
@@ -233,7 +267,7 @@ std::byte* Warp::find_memory(Space space, uint64_t address, uint32_t bytes, uint
   }
   if (space == Space::shared) {
     auto& shared = block_.shared();
-    if (address + bytes > shared.size())
+    if (!is_in_shared(address, bytes))
       fail(KernelError::address,
            std::to_string(bytes) + " bytes at " + std::to_string(address) + " of " +
                std::to_string(shared.size()) + " of shared memory",
@@ -241,13 +275,11 @@ std::byte* Warp::find_memory(Space space, uint64_t address, uint32_t bytes, uint
     return shared.data() + address;
   }
   if (space == Space::local) {
-    if (address + bytes > kLocalBytes)
+    if (address >= kLocalBytes || bytes > kLocalBytes - address)
       fail(KernelError::address, "local memory behind its end", static_cast<int>(lane));
-    if (local_.empty()) local_.assign(size_t{kLocalBytes} * kLanes, std::byte{0xFF});
-    return local_.data() + size_t{lane} * kLocalBytes + address;
+    return local_part(address) + own_place(address % kLocalPart, lane);
   }
-  std::swap(known_[0], known_[1]);
-  if (known_[0].holds(address, bytes)) return pointer(address);
+  if (is_known(address, bytes)) return pointer(address);
   const Range found = block_.grid().device_memory().find(address);
   if (!found.holds(address, bytes))
     fail(KernelError::address,
@@ -256,9 +288,84 @@ std::byte* Warp::find_memory(Space space, uint64_t address, uint32_t bytes, uint
                              : ", behind the end of an allocation of " +
                                    std::to_string(found.end - found.first)),
          static_cast<int>(lane));
-  known_[1] = known_[0];
+  std::shift_right(known_.begin(), known_.end(), 1);
   known_[0] = found;
   return pointer(address);
+}
+
+// Whether memory was touched lately; then it is the first of what was.
+bool Warp::is_known(uint64_t address, uint64_t bytes) {
+  for (auto known = known_.begin(); known != known_.end(); ++known) {
+    if (!known->holds(address, bytes)) continue;
+    std::rotate(known_.begin(), known, known + 1);
+    return true;
+  }
+  return false;
+}
+
+// The part of local memory that an address is in, of all lanes.
+std::byte* Warp::local_part(uint64_t address) {
+  std::unique_ptr<std::byte[]>& part = local_[address / kLocalPart];
+  if (part == nullptr) {
+    constexpr size_t kBytes = size_t{kLocalPart} * kLanes;
+    part = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+    std::memset(part.get(), 0xFF, kBytes);
+  }
+  return part.get();
+}
+
+// Memory from one address to behind so many bytes at another, where all of it is known to be one piece; else nullptr.
+std::byte* Warp::find_piece(Space space, uint64_t first, uint64_t last, uint32_t bytes) {
+  if (space == Space::generic && first >> 32 == kSharedWindow && last >> 32 == kSharedWindow) {
+    space = Space::shared;
+    first &= 0xFFFFFFFF;
+    last &= 0xFFFFFFFF;
+  }
+  if (space == Space::shared) return is_in_shared(last, bytes) ? shared_ + first : nullptr;
+  return is_known(first, last - first + bytes) ? pointer(first) : nullptr;
+}
+
+bool Warp::memory_of_lanes(Space space, const Addresses& addresses, uint32_t bytes, uint32_t lanes,
+                           std::byte* (&at)[kLanes]) {
+  const auto some = static_cast<uint32_t>(std::countr_zero(lanes));
+  const uint64_t any = addresses[some];
+  const auto plus = static_cast<uint64_t>(addresses.plus);
+  uint64_t own[kLanes];
+  if (addresses.words != nullptr)
+    for (uint32_t lane = 0; lane < kLanes; ++lane) own[lane] = addresses.words[lane] + plus;
+  else
+    for (uint32_t lane = 0; lane < kLanes; ++lane) own[lane] = addresses.longs[lane] + plus;
+  if (lanes != kAllLanes)  // others have the address of one that takes part
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      own[lane] = (lanes >> lane & 1) != 0 ? own[lane] : any;
+  uint64_t differs = 0;
+  for (const uint64_t address : own) differs |= address ^ any;
+  const bool is_aligned = ((any | differs) & (bytes - 1)) == 0;
+  const bool is_local =
+      space == Space::local || (space == Space::generic && any >> 32 == kLocalWindow);
+  if (is_aligned && space == Space::parameter) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane)
+      at[lane] = parameters_now_ + own_place(own[lane], lane);
+    return false;
+  } else if (is_aligned && is_local && differs == 0) {
+    std::byte* const first = find_memory(space, any, bytes, some) - some * kOwnPiece;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) at[lane] = first + lane * kOwnPiece;
+    return false;
+  } else if (is_aligned && !is_local) {
+    uint64_t first = any;
+    uint64_t last = any;
+    if (differs != 0)
+      for (const uint64_t address : own) {
+        first = std::min(first, address);
+        last = std::max(last, address);
+      }
+    if (std::byte* const piece = find_piece(space, first, last, bytes)) {
+      for (uint32_t lane = 0; lane < kLanes; ++lane) at[lane] = piece + (own[lane] - first);
+      return differs == 0;
+    }
+  }
+  for_lanes(lanes, [&](uint32_t lane) { at[lane] = memory(space, own[lane], bytes, lane); });
+  return false;
 }
 
 void Warp::begin_copy(uint32_t lane, const Copy& copy) {

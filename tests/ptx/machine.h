@@ -32,6 +32,14 @@ inline constexpr uint64_t kSharedWindow = 0xFFFF0001;
 inline constexpr uint64_t kLocalWindow = 0xFFFF0002;
 inline constexpr uint32_t kLocalBytes = 32768;  // of a lane
 
+// Memory of each lane's own, parameters and local memory: sixteen bytes of a lane lie beside those of the next, so that lanes
+// at one address touch few lines of the computer's cache. What is aligned to its length, of sixteen bytes at most, is in one
+// piece.
+inline constexpr uint32_t kOwnPiece = 16;
+inline constexpr size_t own_place(uint64_t address, uint32_t lane) {
+  return (address / kOwnPiece * 32 + lane) * kOwnPiece + address % kOwnPiece;
+}
+
 enum class Space : uint8_t { generic, global, shared, local, parameter };
 
 // Why a kernel was ended: what it did, and where.
@@ -52,6 +60,16 @@ struct Extent3 {
 
 class Block;
 class Grid;
+
+// The addresses that lanes have in a register or a constant, and what is added to them.
+struct Addresses {
+  const uint32_t* words = nullptr;
+  const uint64_t* longs = nullptr;
+  int64_t plus = 0;
+  uint64_t operator[](uint32_t lane) const {
+    return (words != nullptr ? words[lane] : longs[lane]) + static_cast<uint64_t>(plus);
+  }
+};
 
 template <typename F>
 void for_lanes(uint32_t lanes, F f) {
@@ -97,19 +115,19 @@ class Warp {
   // The carry of add.cc and its like.
   uint32_t carry = 0;
 
-  // Memory that a lane reads or writes, `bytes` of it; checked.
+  // Memory that a lane reads or writes, `bytes` of it, which are a power of two; checked.
   std::byte* memory(Space space, uint64_t address, uint32_t bytes, uint32_t lane) {
-    if (space == Space::parameter) return parameters(lane) + address;
-    if (address % bytes == 0) {
-      if (space == Space::shared && address + bytes <= shared_bytes_) return shared_ + address;
+    if ((address & (bytes - 1)) == 0) {
+      if (space == Space::parameter) return parameters_now_ + own_place(address, lane);
+      if (space == Space::shared && is_in_shared(address, bytes)) return shared_ + address;
       if (space != Space::shared && space != Space::local && known_[0].holds(address, bytes))
         return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
     }
     return find_memory(space, address, bytes, lane);
   }
-  std::byte* parameters(uint32_t lane) {
-    return parameters_now_ + size_t{lane} * parameter_stride_;
-  }
+  // The same of all lanes of a mask, each at its address. Whether they all are at one place.
+  bool memory_of_lanes(Space space, const Addresses& addresses, uint32_t bytes, uint32_t lanes,
+                       std::byte* (&at)[kLanes]);
   // What races are looked for in: memory that a lane has read or written, wherever it is.
   void note_read(const std::byte* at, uint32_t bytes, uint32_t lane) {
     if (races_ == nullptr || !is_shared(at)) return;
@@ -130,7 +148,7 @@ class Warp {
     if (!race.what.empty()) fail_race(race, lane);
   }
 
-  uint32_t local_base(uint32_t lane) const { return local_base_[depth_now_][lane]; }
+  uint32_t local_base(uint32_t lane) const { return frames_[depth_now_].local_base[lane]; }
 
   void branch(uint32_t target, uint32_t lanes);
   void call(const Call& call, uint32_t target, uint32_t lanes);
@@ -174,10 +192,16 @@ class Warp {
 
  private:
   std::byte* find_memory(Space space, uint64_t address, uint32_t bytes, uint32_t lane);
+  std::byte* find_piece(Space space, uint64_t first, uint64_t last, uint32_t bytes);
+  std::byte* local_part(uint64_t address);
+  bool is_known(uint64_t address, uint64_t bytes);
   bool pick();
   void run_group();
   void enter_frame(uint32_t depth);
   void do_copy(uint32_t lane, const Copy& copy);
+  bool is_in_shared(uint64_t address, uint32_t bytes) const {
+    return address < shared_bytes_ && bytes <= shared_bytes_ - address;
+  }
   bool is_shared(const std::byte* at) const {
     return at >= shared_ && at < shared_ + shared_bytes_;
   }
@@ -194,8 +218,17 @@ class Warp {
   std::array<uint32_t, kBarriers> at_barrier_{};
   std::array<uint32_t, kLanes> at_{};  // the next instruction of each lane
   std::array<uint32_t, kLanes> depth_{};
-  std::vector<std::array<uint32_t, kLanes>> return_to_;
-  std::vector<std::array<uint32_t, kLanes>> local_base_;
+
+  // What lanes have at a depth of calls.
+  struct Frame {
+    std::vector<uint32_t> predicates;
+    std::vector<uint32_t> words;
+    std::vector<uint64_t> longs;
+    std::vector<std::byte> parameters;
+    std::array<uint32_t, kLanes> return_to{};
+    std::array<uint32_t, kLanes> local_base{};
+  };
+  std::vector<Frame> frames_;
 
   // The lanes that are being executed.
   uint32_t lanes_ = 0;
@@ -207,20 +240,16 @@ class Warp {
   uint32_t budget_ = 0;
   bool was_idle_ = false;
 
-  std::vector<uint32_t> predicates_;
-  std::vector<uint32_t> words_;
-  std::vector<uint64_t> longs_;
-  std::vector<std::byte> parameters_;
-  std::vector<std::byte> local_;
-  uint32_t frames_ = 0;
-  size_t parameter_stride_;
+  // Local memory, made where it is touched first.
+  static constexpr uint32_t kLocalPart = 1024;  // bytes of a lane
+  std::array<std::unique_ptr<std::byte[]>, kLocalBytes / kLocalPart> local_;
   uint32_t* predicates_now_ = nullptr;
   uint32_t* words_now_ = nullptr;
   uint64_t* longs_now_ = nullptr;
   std::byte* parameters_now_ = nullptr;
   uint32_t* constant_words_;
   uint64_t* constant_longs_;
-  std::array<Range, 2> known_{};  // memory that was touched last
+  std::array<Range, 4> known_{};  // memory that was touched, the last first
   std::byte* shared_;
   size_t shared_bytes_;
   Races* races_;

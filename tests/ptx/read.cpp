@@ -339,6 +339,7 @@ class Builder {
       throw TextError(s.line, "a call of " + callee.name + " with other parameters");
     Call call;
     call.function = found->second;
+    call.local_bytes = text.local_bytes;
     for (size_t a = 0; a < s.arguments.size(); ++a)
       call.arguments.push_back(
           {text.variables[s.arguments[a]].at, callee.parameters[a].at, callee.parameters[a].bytes});
