@@ -177,8 +177,11 @@ void mbarrier_test(Warp& warp, const Instruction& i, uint32_t lanes) {
   const Addresses at = addresses(warp, i, 1);
   const uint32_t* parity = warp.words(i.operands[2]);
   uint32_t passed = 0;
+  uint64_t seen_at = UINT64_MAX;  // most often all lanes look at one
+  uint32_t phase = 0;
   for_lanes(lanes, [&](uint32_t lane) {
-    const uint32_t phase = read_barrier(warp, at[lane], lane).mark_and_phase & 1;
+    if (at[lane] != seen_at) phase = read_barrier(warp, at[lane], lane).mark_and_phase & 1;
+    seen_at = at[lane];
     const bool is_over = phase != (parity[lane] & 1);
     passed |= uint32_t{is_over} << lane;
     if (is_over && warp.races() != nullptr)

@@ -95,6 +95,11 @@ bool Warp::run(uint32_t budget) {
 bool Warp::pick() {
   const uint32_t able = live_ & ~waiting_;
   if (able == 0) return false;
+  if (able == together_) {
+    lanes_ = able;
+    meets_at_ = UINT32_MAX;
+    return true;
+  }
   const auto is_able = [&](uint32_t lane) { return (able >> lane & 1) != 0; };
   uint32_t depth = 0;
   uint32_t next = UINT32_MAX;
@@ -129,6 +134,7 @@ void Warp::run_group() {
   const bool is_alone = lanes_ != (live_ & ~waiting_);
   uint32_t executed = 0;
   regroups_ = false;
+  together_ = 0;
   while (budget_ > 0) {
     const Instruction& instruction = code[next_];
     uint32_t lanes = lanes_;
@@ -146,6 +152,7 @@ void Warp::run_group() {
   if (!is_alone) alone_for_ = 0;
   block_.grid().instructions += executed;
   for_lanes(lanes_, [&](uint32_t lane) { at_[lane] = next_; });
+  if (!is_alone && !regroups_) together_ = lanes_;
 }
 
 void Warp::branch(uint32_t target, uint32_t lanes) {
@@ -172,8 +179,7 @@ void Warp::call(const Call& call, uint32_t target, uint32_t lanes) {
     depth_[lane] = depth + 1;
     at_[lane] = target;
   });
-  lanes_ &= ~lanes;
-  regroups_ = true;
+  go_on_at(target, lanes);
 }
 
 void Warp::leave(uint32_t lanes) {
@@ -181,8 +187,9 @@ void Warp::leave(uint32_t lanes) {
     exit(lanes);
     return;
   }
-  const Frame& from = frames_[depth_now_];
-  Frame& to = frames_[depth_now_ - 1];
+  const uint32_t depth = depth_now_ - 1;
+  const Frame& from = frames_[depth + 1];
+  Frame& to = frames_[depth];
   // Lanes that come from different calls go back to different places.
   for (uint32_t rest = lanes; rest != 0;) {
     const uint32_t back = from.return_to[static_cast<uint32_t>(std::countr_zero(rest))];
@@ -195,9 +202,23 @@ void Warp::leave(uint32_t lanes) {
       pass(to.parameters.data(), passed.to, from.parameters.data(), passed.from, passed.bytes,
            together);
     for_lanes(together, [&](uint32_t lane) {
-      --depth_[lane];
+      depth_[lane] = depth;
       at_[lane] = back;
     });
+    if (together == lanes) {
+      enter_frame(depth);
+      go_on_at(back, lanes);
+    }
+  }
+  lanes_ &= ~lanes;
+  regroups_ = true;
+}
+
+// Lanes that are at another place now, of the depth whose frame has been entered.
+void Warp::go_on_at(uint32_t place, uint32_t lanes) {
+  if (lanes == (live_ & ~waiting_)) {
+    together_ = lanes;
+    next_ = place;
   }
   lanes_ &= ~lanes;
   regroups_ = true;
@@ -314,7 +335,6 @@ std::byte* Warp::local_part(uint64_t address) {
   return part.get();
 }
 
-// Memory from one address to behind so many bytes at another, where all of it is known to be one piece; else nullptr.
 std::byte* Warp::find_piece(Space space, uint64_t first, uint64_t last, uint32_t bytes) {
   if (space == Space::generic && first >> 32 == kSharedWindow && last >> 32 == kSharedWindow) {
     space = Space::shared;

@@ -128,6 +128,9 @@ class Warp {
   // The same of all lanes of a mask, each at its address. Whether they all are at one place.
   bool memory_of_lanes(Space space, const Addresses& addresses, uint32_t bytes, uint32_t lanes,
                        std::byte* (&at)[kLanes]);
+  // Memory from one address to behind so many bytes at another, where it is known that all of it may be touched; else
+  // nullptr.
+  std::byte* find_piece(Space space, uint64_t first, uint64_t last, uint32_t bytes);
   // What races are looked for in: memory that a lane has read or written, wherever it is.
   void note_read(const std::byte* at, uint32_t bytes, uint32_t lane) {
     if (races_ == nullptr || !is_shared(at)) return;
@@ -192,11 +195,11 @@ class Warp {
 
  private:
   std::byte* find_memory(Space space, uint64_t address, uint32_t bytes, uint32_t lane);
-  std::byte* find_piece(Space space, uint64_t first, uint64_t last, uint32_t bytes);
   std::byte* local_part(uint64_t address);
   bool is_known(uint64_t address, uint64_t bytes);
   bool pick();
   void run_group();
+  void go_on_at(uint32_t place, uint32_t lanes);
   void enter_frame(uint32_t depth);
   void do_copy(uint32_t lane, const Copy& copy);
   bool is_in_shared(uint64_t address, uint32_t bytes) const {
@@ -235,6 +238,7 @@ class Warp {
   uint32_t next_ = 0;
   uint32_t depth_now_ = 0;
   uint32_t meets_at_ = UINT32_MAX;
+  uint32_t together_ = 0;   // lanes that are known to go on at `next_`, if no others can
   uint32_t alone_for_ = 0;  // instructions that one part of the warp has had in a row
   bool regroups_ = false;
   uint32_t budget_ = 0;

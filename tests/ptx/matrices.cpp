@@ -1,5 +1,7 @@
 // Products of tensor cores, matrices read for them, and the copy engine of sm_90. Sums are f32, in the order of k; a
 // device's own order and rounding are not written down anywhere.
+#include <algorithm>
+
 #include "tests/ptx/handlers.h"
 #include "tests/ptx/small_floats.h"
 #include "tests/ptx/tensor_map.h"
@@ -163,6 +165,18 @@ class GroupOperand {
   bool is_by_line_;
 };
 
+// Columns whose sums stay in the computer's registers.
+constexpr uint32_t kTogether = 8;
+
+template <uint32_t kK>
+void add_products(float* sums, const float (&a)[kK], const float (&b)[kK][256], uint32_t first) {
+  float together[kTogether];
+  for (uint32_t c = 0; c < kTogether; ++c) together[c] = sums[c];
+  for (uint32_t k = 0; k < kK; ++k)
+    for (uint32_t c = 0; c < kTogether; ++c) together[c] += a[k] * b[k][first + c];
+  for (uint32_t c = 0; c < kTogether; ++c) sums[c] = together[c];
+}
+
 // wgmma.mma_async: each warp makes its 16 of 64 rows. Operands: the sums, the left operand's descriptor or its four
 // registers, the right one's, whether they are added to, signs, and for 16 bits whether each operand lies by k.
 template <Factors kFactors, bool kOfRegisters = false>
@@ -191,17 +205,18 @@ void multiply_group(Warp& warp, const Instruction& i, uint32_t lanes) {
   const auto place = [](uint32_t e, uint32_t lane) {
     return std::pair(lane / 4 + e / 2 % 2 * 8, e / 4 * 8 + lane % 4 * 2 + e % 2);
   };
-  float sums[16][256] = {};
-  if ((warp.predicate(rest[1]) & 1) != 0)
-    for (uint32_t e = 0; e < count; ++e)
-      for (uint32_t lane = 0; lane < kLanes; ++lane) {
-        const auto [row, column] = place(e, lane);
-        sums[row][column] = std::bit_cast<float>(warp.words(i.operands[e])[lane]);
-      }
+  float sums[16][256];
+  const bool adds = (warp.predicate(rest[1]) & 1) != 0;
+  for (uint32_t e = 0; e < count; ++e) {
+    const uint32_t* c = warp.words(i.operands[e]);
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      const auto [row, column] = place(e, lane);
+      sums[row][column] = adds ? std::bit_cast<float>(c[lane]) : 0.0F;
+    }
+  }
   for (uint32_t row = 0; row < 16; ++row)
-    for (uint32_t k = 0; k < kK; ++k)
-      for (uint32_t column = 0; column < columns; ++column)
-        sums[row][column] += a[row][k] * b[k][column];
+    for (uint32_t column = 0; column < columns; column += kTogether)
+      add_products(sums[row] + column, a[row], b, column);
   for (uint32_t e = 0; e < count; ++e) {
     uint32_t* d = warp.words(i.operands[e]);
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -227,33 +242,80 @@ void wait_for_groups(Warp& warp, const Instruction& i, uint32_t lanes) {
 void nothing(Warp& /*warp*/, const Instruction& /*i*/, uint32_t /*lanes*/) {}
 
 // The box at (x, y, z) of a tensor to shared memory; elements outside of it are 0.
-void copy_box(Warp& warp, const TensorMap& map, uint32_t to, const int32_t (&from)[kMostAxes]) {
-  uint32_t at = 0;
-  uint32_t c[kMostAxes];
-  for (c[2] = 0; c[2] < map.box[2]; ++c[2]) {
-    for (c[1] = 0; c[1] < map.box[1]; ++c[1]) {
-      for (c[0] = 0; c[0] < map.box[0]; ++c[0], at += map.element_bytes) {
-        bool is_inside = true;
-        uint64_t address = map.address;
-        for (uint32_t axis = 0; axis < kMostAxes; ++axis) {
-          const int64_t place = int64_t{from[axis]} + c[axis];
-          is_inside &= place >= 0 && static_cast<uint64_t>(place) < map.sizes[axis];
-          address += static_cast<uint64_t>(place) * map.strides[axis];
-        }
-        uint32_t element = 0;
-        if (is_inside) {
-          std::memcpy(&element, warp.memory(Space::generic, address, map.element_bytes, 0),
-                      map.element_bytes);
-          if (map.rounds_to_tf32 != 0) element = to_tf32(std::bit_cast<float>(element));
-        }
-        const uint32_t place = to + at;
-        std::memcpy(warp.memory(Space::shared, map.swizzle == 3 ? swizzled(place) : place,
-                                map.element_bytes, 0),
-                    &element, map.element_bytes);
-      }
-    }
+class Box {
+ public:
+  Box(Warp& warp, const TensorMap& map, uint32_t to, const int32_t (&from)[kMostAxes])
+      : warp_(warp), map_(map), to_(to), from_{from[0], from[1], from[2]} {}
+
+  void copy() const {
+    const uint32_t bytes = map_.box[0] * map_.element_bytes;
+    uint32_t to = to_;
+    for (uint32_t z = 0; z < map_.box[2]; ++z)
+      for (uint32_t y = 0; y < map_.box[1]; ++y, to += bytes)
+        if (!copy_line(y, z, to, bytes))
+          for (uint32_t x = 0; x < map_.box[0]; ++x)
+            copy_element({x, y, z}, to + x * map_.element_bytes);
   }
-}
+
+ private:
+  static constexpr uint32_t kPiece = 16;           // bytes, of which lines have whole ones
+  static constexpr uint32_t kMostBytes = 256 * 4;  // of a line
+
+  bool is_inside(uint32_t axis, uint32_t at) const {
+    const int64_t place = int64_t{from_[axis]} + at;
+    return place >= 0 && static_cast<uint64_t>(place) < map_.sizes[axis];
+  }
+  uint64_t address(const uint32_t (&at)[kMostAxes]) const {
+    uint64_t address = map_.address;
+    for (uint32_t axis = 0; axis < kMostAxes; ++axis)
+      address += static_cast<uint64_t>(int64_t{from_[axis]} + at[axis]) * map_.strides[axis];
+    return address;
+  }
+  uint32_t place(uint32_t to) const { return map_.swizzle == 3 ? swizzled(to) : to; }
+
+  // A line at once; false where that is not plainly right, and nothing has been done.
+  bool copy_line(uint32_t y, uint32_t z, uint32_t to, uint32_t bytes) const {
+    std::byte* const shared =
+        warp_.find_piece(Space::shared, to & ~127U, (to + bytes - 1) | 127U, 1);
+    if (shared == nullptr) return false;
+    alignas(kPiece) std::byte line[kMostBytes] = {};
+    const int64_t first = std::clamp<int64_t>(-int64_t{from_[0]}, 0, map_.box[0]);
+    const int64_t end =
+        std::clamp<int64_t>(static_cast<int64_t>(map_.sizes[0]) - from_[0], 0, map_.box[0]);
+    if (is_inside(1, y) && is_inside(2, z) && first < end) {
+      const uint64_t from = address({static_cast<uint32_t>(first), y, z});
+      const uint64_t size = static_cast<uint64_t>(end - first) * map_.element_bytes;
+      const std::byte* const memory = warp_.find_piece(Space::global, from, from + size - 1, 1);
+      if (memory == nullptr || from % map_.element_bytes != 0) return false;
+      std::memcpy(line + first * map_.element_bytes, memory, size);
+    }
+    if (map_.rounds_to_tf32 != 0)
+      for (uint32_t at = 0; at < bytes; at += 4) {
+        float element;
+        std::memcpy(&element, line + at, 4);
+        const uint32_t rounded = to_tf32(element);
+        std::memcpy(line + at, &rounded, 4);
+      }
+    for (uint32_t at = 0; at < bytes; at += kPiece)
+      std::memcpy(shared + (place(to + at) - (to & ~127U)), line + at, kPiece);
+    return true;
+  }
+  void copy_element(const uint32_t (&at)[kMostAxes], uint32_t to) const {
+    uint32_t element = 0;
+    if (is_inside(0, at[0]) && is_inside(1, at[1]) && is_inside(2, at[2])) {
+      std::memcpy(&element, warp_.memory(Space::generic, address(at), map_.element_bytes, 0),
+                  map_.element_bytes);
+      if (map_.rounds_to_tf32 != 0) element = to_tf32(std::bit_cast<float>(element));
+    }
+    std::memcpy(warp_.memory(Space::shared, place(to), map_.element_bytes, 0), &element,
+                map_.element_bytes);
+  }
+
+  Warp& warp_;
+  const TensorMap& map_;
+  uint32_t to_;
+  int32_t from_[kMostAxes];
+};
 
 // cp.async.bulk.tensor.3d [to], [map, {x, y, z}], [barrier]; and, to the blocks of the cluster that the last operand says,
 // each at its own time.
@@ -285,7 +347,7 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
         if ((blocks >> rank & 1) == 0) continue;
         Warp& there = warp_of_cluster(warp, rank, lane);
         there.block().add_engine_copy([&there, map, place, barrier, bytes, x, y, z] {
-          copy_box(there, map, place, {x, y, z});
+          Box(there, map, place, {x, y, z}).copy();
           complete_bytes_from_outside(there, barrier, bytes);
         });
       }
@@ -295,7 +357,7 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
       warp.judge(warp.races()->begin_box(warp.thread(lane), warp.touched(place, bytes), barrier),
                  lane);
     warp.block().add_engine_copy([&warp, map, place, barrier, bytes, x, y, z] {
-      copy_box(warp, map, place, {x, y, z});
+      Box(warp, map, place, {x, y, z}).copy();
       complete_bytes(warp, barrier, map.box[0] * map.box[1] * map.box[2] * map.element_bytes);
     });
   });
