@@ -134,8 +134,8 @@ class Warp {
   // What races are looked for in: memory that a lane has read or written, wherever it is.
   void note_read(const std::byte* at, uint32_t bytes, uint32_t lane) {
     if (races_ == nullptr || !is_shared(at)) return;
-    const Race race = races_->read(thread(lane), touched(at, bytes));
-    if (!race.what.empty() && !may_read_ahead()) fail_race(race, lane);
+    const MaybeRace race = races_->read(thread(lane), touched(at, bytes));
+    if (race && !may_read_ahead()) fail_race(*race, lane);
   }
   void note_write(const std::byte* at, uint32_t bytes, uint32_t lane) {
     if (races_ != nullptr && is_shared(at))
@@ -147,8 +147,8 @@ class Warp {
     return touched(static_cast<uint32_t>(at - shared_), bytes);
   }
   Touched touched(uint32_t address, uint32_t bytes) const { return {address, bytes, next_ - 1}; }
-  void judge(const Race& race, uint32_t lane) const {
-    if (!race.what.empty()) fail_race(race, lane);
+  void judge(const MaybeRace& race, uint32_t lane) const {
+    if (race) fail_race(*race, lane);
   }
 
   uint32_t local_base(uint32_t lane) const { return frames_[depth_now_].local_base[lane]; }

@@ -26,85 +26,91 @@ std::string Races::name_of(uint32_t thread) const {
 
 namespace {
 
-// Calls f(word, bytes of it) for the words that an access touches.
+// Calls f(word, bytes of it) for the words that an access touches, up to the first of which it gives a race.
 template <typename F>
-Race each_word(const Touched& touched, F f) {
+MaybeRace each_word(const Touched& touched, F f) {
   const uint32_t end = touched.address + touched.bytes;
   for (uint32_t w = touched.address / 4; w * 4 < end; ++w) {
-    uint8_t bytes = 0;
-    for (uint32_t b = 0; b < 4; ++b)
-      if (w * 4 + b >= touched.address && w * 4 + b < end) bytes |= static_cast<uint8_t>(1U << b);
-    if (Race race = f(w, bytes); !race.what.empty()) {
-      race.what += " (at " + std::to_string(w * 4) + " of shared memory)";
-      return race;
-    }
+    uint32_t bytes = 15;
+    if (w * 4 < touched.address) bytes &= 15U << (touched.address - w * 4);
+    if (w * 4 + 4 > end) bytes &= 15U >> (w * 4 + 4 - end);
+    if (MaybeRace race = f(w, static_cast<uint8_t>(bytes))) return race;
   }
   return {};
+}
+
+std::string at_word(uint32_t number) {
+  return ", and nothing between them (at " + std::to_string(number * 4) + " of shared memory)";
 }
 
 }  // namespace
 
-Race Races::check_written(const Word& word, uint32_t lane, uint8_t bytes,
-                          const std::string& access) const {
-  const Access& w = word.written;
-  if (w.epoch == 0 || (w.bytes & bytes) == 0 || knows(lane, w.thread, w.epoch)) return {};
-  return {
-      "a race: " + access + " of what " + name_of(w.thread) + " wrote, and nothing between them",
-      w.at};
-}
-Race Races::check_read(const Word& word, uint32_t lane, uint8_t bytes) const {
+bool Races::knows_reads(const Word& word, uint32_t lane, uint8_t bytes) const {
+  const Clock& known = *known_[lane];
   for (const Reads& reads : word.read) {
     if ((reads.bytes & bytes) == 0) continue;
-    for (uint32_t rest = reads.lanes; rest != 0; rest &= rest - 1) {
-      const auto bit = static_cast<uint32_t>(std::countr_zero(rest));
-      const uint32_t reader = reads.warp * 32 + bit;
-      if (!knows(lane, reader, reads.epochs[bit]))
-        return {"a race: a write of what " + name_of(reader) + " read, and nothing between them",
-                reads.at};
-    }
+    const uint32_t* known_of_warp = known.from(reads.warp * 32);
+    uint32_t unknown = 0;
+    for (uint32_t bit = 0; bit < 32; ++bit)
+      unknown |= uint32_t{known_of_warp[bit] < reads.epochs[bit]} << bit;
+    if (reads.warp == lane / 32) unknown &= ~(1U << lane % 32);
+    if ((unknown & reads.lanes) != 0) return false;
   }
+  return true;
+}
+Race Races::race_with_write(uint32_t number, const char* access) const {
+  const Access& written = words_[number].written;
+  return {std::string("a race: ") + access + " of what " + name_of(written.thread) + " wrote" +
+              at_word(number),
+          written.at};
+}
+Race Races::race_with_read(uint32_t number, uint32_t lane, uint8_t bytes) const {
+  for (const Reads& reads : words_[number].read)
+    for (uint32_t bit = 0; bit < 32; ++bit)
+      if ((reads.bytes & bytes) != 0 && (reads.lanes >> bit & 1) != 0 &&
+          !knows(lane, reads.warp * 32 + bit, reads.epochs[bit]))
+        return {
+            "a race: a write of what " + name_of(reads.warp * 32 + bit) + " read" + at_word(number),
+            reads.at};
   return {};
 }
 
-Race Races::read(uint32_t lane, const Touched& touched) {
-  return each_word(touched, [&](uint32_t w, uint8_t bytes) {
+MaybeRace Races::read(uint32_t lane, const Touched& touched) {
+  return each_word(touched, [&](uint32_t w, uint8_t bytes) -> MaybeRace {
     Word& word = words_[w];
-    if (Race race = check_written(word, lane, bytes, "a read"); !race.what.empty()) return race;
+    if (!knows_write(word, lane, bytes)) return race_with_write(w, "a read");
     auto found = std::find_if(word.read.begin(), word.read.end(),
                               [&](const Reads& each) { return each.warp == lane / 32; });
-    if (found == word.read.end()) {
-      found = word.read.insert(found, Reads{});
-      found->warp = lane / 32;
-    }
+    if (found == word.read.end()) found = word.read.emplace(found, lane / 32);
     found->lanes |= 1U << lane % 32;
     found->epochs[lane % 32] = epochs_[lane];
     found->bytes |= bytes;
     found->at = touched.at;
-    return Race{};
+    return {};
   });
 }
 
-Race Races::write_words(const Access& access, uint32_t lane, const Touched& touched) {
-  return each_word(touched, [&](uint32_t w, uint8_t bytes) {
+MaybeRace Races::write_words(const Access& access, uint32_t lane, const Touched& touched) {
+  return each_word(touched, [&](uint32_t w, uint8_t bytes) -> MaybeRace {
     Word& word = words_[w];
-    if (word.written.thread != access.thread)
-      if (Race race = check_written(word, lane, bytes, "a write"); !race.what.empty()) return race;
-    if (Race race = check_read(word, lane, bytes); !race.what.empty()) return race;
+    if (word.written.thread != access.thread && !knows_write(word, lane, bytes))
+      return race_with_write(w, "a write");
+    if (!knows_reads(word, lane, bytes)) return race_with_read(w, lane, bytes);
     word.read.clear();
     word.written = access;
     word.written.at = touched.at;
     word.written.bytes = bytes;
-    return Race{};
+    return {};
   });
 }
 
-Race Races::write(uint32_t lane, const Touched& touched) {
+MaybeRace Races::write(uint32_t lane, const Touched& touched) {
   return write_words({lane, epochs_[lane]}, lane, touched);
 }
-Race Races::begin_copy(uint32_t lane, const Touched& touched) {
+MaybeRace Races::begin_copy(uint32_t lane, const Touched& touched) {
   return write_words({copies_of(lane), ++copies_[lane]}, lane, touched);
 }
-Race Races::begin_box(uint32_t lane, const Touched& touched, uint32_t barrier) {
+MaybeRace Races::begin_box(uint32_t lane, const Touched& touched, uint32_t barrier) {
   Mbarrier& of = mbarrier(barrier);
   return write_words({of.engine, ++of.boxes}, lane, touched);
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ class Clock {
  public:
   explicit Clock(size_t threads) : epochs_(threads) {}
   uint32_t operator[](size_t thread) const { return epochs_[thread]; }
+  const uint32_t* from(size_t thread) const { return epochs_.data() + thread; }
   void set(size_t thread, uint32_t epoch) { epochs_[thread] = epoch; }
   void join(const Clock& other);
 
@@ -28,11 +30,12 @@ class Clock {
 // Lanes that have synchronised share one.
 using SharedClock = std::shared_ptr<const Clock>;
 
-// Two accesses with nothing between them; none where `what` is empty.
+// Two accesses with nothing between them.
 struct Race {
   std::string what;
   uint32_t before = 0;  // the instruction of the earlier one
 };
+using MaybeRace = std::optional<Race>;
 
 // Bytes of shared memory that an instruction accesses.
 struct Touched {
@@ -45,11 +48,11 @@ class Races {
  public:
   Races(uint32_t lanes, size_t shared_bytes);
 
-  Race read(uint32_t lane, const Touched& touched);
-  Race write(uint32_t lane, const Touched& touched);
+  MaybeRace read(uint32_t lane, const Touched& touched);
+  MaybeRace write(uint32_t lane, const Touched& touched);
   // What a lane begins, and what then writes by itself: a copy, or a box that arrives at an mbarrier.
-  Race begin_copy(uint32_t lane, const Touched& touched);
-  Race begin_box(uint32_t lane, const Touched& touched, uint32_t barrier);
+  MaybeRace begin_copy(uint32_t lane, const Touched& touched);
+  MaybeRace begin_box(uint32_t lane, const Touched& touched, uint32_t barrier);
 
   // Groups of copies, and what a lane knows to be there: all but the last so many groups.
   void commit_copies(uint32_t lane);
@@ -74,11 +77,12 @@ class Races {
     uint8_t bytes = 0;  // of the word, a bit each
   };
   struct Reads {
-    uint32_t warp = 0;
+    explicit Reads(uint32_t of) : warp(of) { epochs.fill(0); }
+    uint32_t warp;
     uint32_t lanes = 0;
     uint32_t at = 0;
     uint8_t bytes = 0;
-    std::array<uint32_t, 32> epochs{};
+    std::array<uint32_t, 32> epochs;
   };
   struct Word {
     Access written;
@@ -95,11 +99,16 @@ class Races {
   bool knows(uint32_t lane, uint32_t thread, uint32_t epoch) const {
     return thread == lane || (*known_[lane])[thread] >= epoch;
   }
-  Race check_written(const Word& word, uint32_t lane, uint8_t bytes,
-                     const std::string& access) const;
-  Race check_read(const Word& word, uint32_t lane, uint8_t bytes) const;
+  // Whether a lane knows of the write, or of all reads, of any of these bytes of a word.
+  bool knows_write(const Word& word, uint32_t lane, uint8_t bytes) const {
+    const Access& w = word.written;
+    return w.epoch == 0 || (w.bytes & bytes) == 0 || knows(lane, w.thread, w.epoch);
+  }
+  bool knows_reads(const Word& word, uint32_t lane, uint8_t bytes) const;
+  Race race_with_write(uint32_t number, const char* access) const;
+  Race race_with_read(uint32_t number, uint32_t lane, uint8_t bytes) const;
   // A write by a thread that `lane` has begun.
-  Race write_words(const Access& access, uint32_t lane, const Touched& touched);
+  MaybeRace write_words(const Access& access, uint32_t lane, const Touched& touched);
   std::string name_of(uint32_t thread) const;
   void know_copies(uint32_t lane, uint32_t copies);
   Mbarrier& mbarrier(uint32_t address);
