@@ -12,6 +12,8 @@
 #include <sstream>
 #include <string>
 
+#include <malloc.h>
+
 #include "emulator/driver/cuda_types.h"
 #include "tests/ptx/machine.h"
 #include "tests/ptx/read.h"
@@ -166,7 +168,14 @@ int occupancy(const FunctionHandle& function, int threads, size_t dynamic_shared
 
 }  // namespace
 
-TREK_EXPORT cuInit(unsigned /*flags*/) { return kCudaSuccess; }
+TREK_EXPORT cuInit(unsigned /*flags*/) {
+#ifdef __GLIBC__
+  // What warps of a launch had is for those of the next, not given back to the system and taken anew page by page.
+  mallopt(M_MMAP_THRESHOLD, 16 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+  return kCudaSuccess;
+}
 TREK_EXPORT cuDriverGetVersion(int* version) {
   *version = 12090;
   return kCudaSuccess;
