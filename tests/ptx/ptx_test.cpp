@@ -270,6 +270,11 @@ TEST_CASE("what a kernel may not do is said with its line") {
   CHECK_THAT(Bench("st.global.u32 [%rd1+2], %r1;").error(), Contains("no multiple of the 4"));
   CHECK_THAT(Bench("mov.u32 %r2, 1024; ld.shared.u32 %r3, [%r2];").error(),
              Contains("of 1024 of shared memory"));
+  CHECK_THAT(Bench("mov.u32 %r2, 0; ld.shared.u32 %r3, [%r2+-4];").error(),
+             Contains("of 1024 of shared memory"));
+  CHECK_THAT(Bench("mul.lo.u32 %r2, %r1, 64; st.shared.u32 [%r2], %r1;").error(),
+             Contains("4 bytes at 1024 of 1024 of shared memory") && Contains("lane 16"));
+  CHECK_THAT(Bench("ld.param.u32 %r2, [k_param_0+2];").error(), Contains("no multiple of the 4"));
   CHECK_THAT(Bench("mov.u32 %r2, 8; mbarrier.arrive.shared.b64 _, [%r2];").error(),
              Contains("no mbarrier has been made"));
   CHECK_THAT(
