@@ -358,7 +358,7 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
                  lane);
     warp.block().add_engine_copy([&warp, map, place, barrier, bytes, x, y, z] {
       Box(warp, map, place, {x, y, z}).copy();
-      complete_bytes(warp, barrier, map.box[0] * map.box[1] * map.box[2] * map.element_bytes);
+      complete_bytes(warp, barrier, bytes);
     });
   });
 }
