@@ -19,6 +19,7 @@
 #include <llvm/Support/SHA256.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/Support/xxhash.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/IPO/Internalize.h>
 
@@ -244,6 +245,12 @@ bool is_seen(const llvm::GlobalValue& value) {
          value.isDeclaration();
 }
 
+// What the bitcode is, of which there are megabytes: SHA-256 itself would take a short program as long as all else.
+void add_contents(llvm::SHA256& hash, llvm::StringRef bitcode) {
+  const llvm::XXH128_hash_t contents = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(bitcode));
+  hash.update(llvm::ArrayRef(reinterpret_cast<const uint8_t*>(&contents), sizeof contents));
+}
+
 class NvptxCompiler : public GpuCompiler {
  public:
   std::string description() const override { return "LLVM " LLVM_VERSION_STRING; }
@@ -252,8 +259,8 @@ class NvptxCompiler : public GpuCompiler {
     hash.update(llvm::StringRef(kRevision));
     hash.update(llvm::StringRef(kLibraryKey));
     hash.update(llvm::StringRef(LLVM_VERSION_STRING));
-    hash.update(level_of(level)->units);
-    hash.update(level_of(level)->frame);
+    add_contents(hash, level_of(level)->units);
+    add_contents(hash, level_of(level)->frame);
     for (const Request& request : requests)
       hash.update(llvm::ArrayRef(reinterpret_cast<const uint8_t*>(request.record.data()),
                                  request.record.size()));
