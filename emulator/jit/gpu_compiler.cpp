@@ -245,7 +245,7 @@ bool is_seen(const llvm::GlobalValue& value) {
          value.isDeclaration();
 }
 
-// What the bitcode is, of which there are megabytes: SHA-256 itself would take a short program as long as all else.
+// What the bitcode is. There are 12 MB of it for Hopper, for which SHA-256 itself took 50 of the 90 ms of a short run.
 void add_contents(llvm::SHA256& hash, llvm::StringRef bitcode) {
   const llvm::XXH128_hash_t contents = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(bitcode));
   hash.update(llvm::ArrayRef(reinterpret_cast<const uint8_t*>(&contents), sizeof contents));
