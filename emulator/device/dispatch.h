@@ -258,10 +258,11 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 // A tile of a product whose operands have tensor maps. The sync at the end is the caller's.
 TREK_TILE void multiply_copied(const Task& task, int64_t tile) {
   tensor::begin_tile(task);
+#ifndef TREK_SPECIALISED
   if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
-    multiply_tile_tensor_90a(task);
-  else
-    multiply_tile_f32_90a(task, tile);
+    return multiply_tile_tensor_90a(task);
+#endif
+  multiply_tile_f32_90a(task, tile);
 }
 #endif
 
@@ -324,6 +325,17 @@ TREK_TILE void execute(const Node& node, const Context& context, std::byte* shar
   if (task.thread() == 0) dispatch_detail::describe_fault<kKind>(task);
   task.sync();
 }
+
+#ifdef TREK_SM90A
+// The same of a product by tensor cores whose operands have tensor maps, in parts of so many columns or, transposed, rows.
+template <uint32_t kColumns, bool kTransposed>
+TREK_TILE void execute_parts(const Context& context, std::byte* shared, const uint64_t* scalars) {
+  const Task task(context, shared, scalars);
+  forget_places(task);
+  tensor::begin_tile(task);
+  tensor::multiply_parts_90a<kColumns, kTransposed>(task);
+}
+#endif
 #endif
 
 #if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)

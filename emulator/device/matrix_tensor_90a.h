@@ -80,10 +80,6 @@ TREK_TILE void give_back(const Task& task, uint32_t empty, bool is_here) {
   if (kept_brought(task).shares_columns) arrive_in_other_block(in_other_block(empty));
 }
 
-// Whether parts are transposed.
-TREK_TILE bool is_transposed(const Task& task) {
-  return kHasPairs && task.node().matrix.transposed != 0;
-}
 // Whether the left operand of transposed parts comes to registers: then a lane has lines of line_of_pair().
 TREK_TILE bool goes_by_registers(const Task& task) {
   const Node& node = task.node();
@@ -199,14 +195,13 @@ TREK_TILE void multiply_from_registers(const Task& task, bool b_by_line, uint32_
 
 // Parts of 32 columns are for a right operand by line alone: of lines that are neighbours the engine brings 64 at a time. The
 // left one may lie by k, but not of f32 (plan/product_tensor.cpp), which has the widths that all devices have.
-template <uint32_t kColumns>
+template <uint32_t kColumns, bool kTransposed>
 TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[kColumns / 2]) {
   constexpr bool kOfF32 = kColumns == 32 || (kColumns % 64 == 0 && kColumns <= 256);
   const Node& node = task.node();
   const Matrix& of = node.matrix;
-  const bool turned = is_transposed(task);
-  const bool a_by_line = (turned ? of.b_k : of.a_k) == 1;
-  const bool b_by_line = kColumns == 32 || (turned ? of.a_k : of.b_k) == 1;
+  const bool a_by_line = (kTransposed ? of.b_k : of.a_k) == 1;
+  const bool b_by_line = kColumns == 32 || (kTransposed ? of.a_k : of.b_k) == 1;
   const auto of_16_bits = [&]<Factors kFactors>() TREK_TILE_LAMBDA {
     if (a_by_line && b_by_line)
       multiply_part_90a<kColumns, kFactors, Lies::by_line, Lies::by_line>(task, step, sum);
@@ -227,7 +222,7 @@ TREK_TILE void multiply_any_90a(const Task& task, uint32_t& step, float (&sum)[k
   } else if constexpr (kOfF32) {
     if (kColumns == 32 || (a_by_line && b_by_line))
       multiply_part_90a<kColumns, Factors::tf32, Lies::by_line, Lies::by_line>(task, step, sum);
-    else if (turned && goes_by_registers(task))
+    else if (kTransposed && goes_by_registers(task))
       multiply_from_registers<kColumns>(task, b_by_line, step, sum);
     else if constexpr (kColumns != 32)
       multiply_part_90a<kColumns, Factors::tf32, Lies::either, Lies::either>(task, step, sum);
@@ -332,17 +327,16 @@ TREK_TILE void add_begun(const Task& task, const Brought& brought, float (&sum)[
 }
 
 // Gives the sums of a warp for kColumns columns from `column` on.
-template <uint32_t kColumns>
+template <uint32_t kColumns, bool kTransposed>
 TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t row, uint32_t column,
                              float (&sum)[kColumns / 2]) {
   const uint32_t my_row = opaque(task.thread()) / 32 * 16;
-  const bool turned = is_transposed(task);
-  const bool in_pairs = turned && goes_by_registers(task);
+  const bool in_pairs = kTransposed && goes_by_registers(task);
   if (!parts.ends) {
     if constexpr (kHasPairs && kColumns % 32 == 0)
       if (in_pairs)
         return give_pairs(task, {parts.batch, column, row, parts.end_column, parts.end_row}, sum);
-    if (turned)
+    if (kTransposed)
       return give_transposed(
           task, {parts.batch, column, row + my_row, parts.end_column, parts.end_row}, sum);
     return give_outputs(task, {parts.batch, row + my_row, column, parts.end_row, parts.end_column},
@@ -353,24 +347,24 @@ TREK_TILE void give_part_90a(const Task& task, const Brought& parts, uint32_t ro
   const uint32_t columns =
       parts.end_column - column < kColumns ? parts.end_column - column : kColumns;
   if (in_pairs)
-    stage_outputs<true>(task, 0, 0, rows, columns, turned, sum);
+    stage_outputs<true>(task, 0, 0, rows, columns, kTransposed, sum);
   else
-    stage_outputs(task, my_row, 0, rows, columns, turned, sum);
+    stage_outputs(task, my_row, 0, rows, columns, kTransposed, sum);
   task.sync();
-  if (turned)
+  if (kTransposed)
     deliver_staged(task, parts.batch, column, row, columns, rows);
   else
     deliver_staged(task, parts.batch, row, column, rows, columns);
   say_given();
 }
 
-template <uint32_t kColumns>
+template <uint32_t kColumns, bool kTransposed>
 TREK_TILE void multiply_parts_90a(const Task& task) {
   // All that is kept: what else there is to know is worked out anew behind the products of each part.
   uint32_t step = kept_bringing(task).asked.first_step;
   for (;;) {
     float sum[kColumns / 2];
-    multiply_any_90a<kColumns>(task, step, sum);
+    multiply_any_90a<kColumns, kTransposed>(task, step, sum);
     const Brought& parts = kept_brought(task);
     const uint32_t part = (step - kept_bringing(task).asked.first_step) / parts.steps - 1;
     const uint32_t row = parts.first_row + part / parts.across * kPartRows;
@@ -387,7 +381,8 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
             barrier_wait(Ring90::full(memory_of(task), i % parts.slots), i / parts.slots % 2);
             barrier_arrive(Ring90::empty(memory_of(task), i % parts.slots));
           }
-        give_part_90a<kColumns / 2>(task, parts, row, column + parts.half * (kColumns / 2), given);
+        give_part_90a<kColumns / 2, kTransposed>(task, parts, row,
+                                                 column + parts.half * (kColumns / 2), given);
         break;
       }
     if constexpr (kHasPairs) {
@@ -398,45 +393,31 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
       if (part_of_runs(task) == OfRuns::ended) add_begun<kColumns>(task, parts, sum);
     }
     const bool is_last = row + kPartRows >= parts.end_row && column + kColumns >= parts.end_column;
-    give_part_90a<kColumns>(task, parts, row, column, sum);
+    give_part_90a<kColumns, kTransposed>(task, parts, row, column, sum);
     if (is_last) break;
   }
 }
 
 }  // namespace tensor
 
+#ifndef TREK_SPECIALISED
 // The tile that another warp has brought (tensor::bring_tile()), of a node whose product is `tensor` and that
 // has tensor maps.
 TREK_TILE void multiply_tile_tensor_90a(const Task& task) {
-#define TREK_PARTS(COLUMNS) \
-  case COLUMNS:             \
-    return tensor::multiply_parts_90a<COLUMNS>(task)
   switch (task.node().matrix.part_columns) {
-    TREK_PARTS(256);
-    TREK_PARTS(192);
-    TREK_PARTS(128);
-    TREK_PARTS(64);
-#ifdef TREK_SPECIALISED
-    TREK_PARTS(320);
-    TREK_PARTS(304);
-    TREK_PARTS(288);
-    TREK_PARTS(272);
-    TREK_PARTS(240);
-    TREK_PARTS(224);
-    TREK_PARTS(208);
-    TREK_PARTS(176);
-    TREK_PARTS(160);
-    TREK_PARTS(144);
-    TREK_PARTS(112);
-    TREK_PARTS(96);
-    TREK_PARTS(80);
-    TREK_PARTS(48);
-#endif
+    case 256:
+      return tensor::multiply_parts_90a<256, false>(task);
+    case 192:
+      return tensor::multiply_parts_90a<192, false>(task);
+    case 128:
+      return tensor::multiply_parts_90a<128, false>(task);
+    case 64:
+      return tensor::multiply_parts_90a<64, false>(task);
     default:
-      return tensor::multiply_parts_90a<32>(task);
+      return tensor::multiply_parts_90a<32, false>(task);
   }
-#undef TREK_PARTS
 }
+#endif
 
 }  // namespace trek::device
 

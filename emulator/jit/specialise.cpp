@@ -29,9 +29,22 @@ llvm::Error error(const llvm::Twine& what) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), what);
 }
 
-// The entry of units.cpp for a kind; empty: there is none.
-llvm::StringRef unit_of(Kind kind) {
-  switch (kind) {
+// The entry of units.cpp for a node; empty: there is none.
+llvm::StringRef unit_of(const Node& node) {
+  if (device::is_copied(node) &&
+      static_cast<device::Product>(node.matrix.product) == device::Product::tensor) {
+    switch (node.matrix.part_columns) {
+#define TREK_PARTS(columns)                                               \
+  case columns:                                                           \
+    return node.matrix.transposed != 0 ? "trek_unit_transposed_" #columns \
+                                       : "trek_unit_parts_" #columns;
+#include "emulator/jit/parts.def"
+#undef TREK_PARTS
+      default:
+        return "";
+    }
+  }
+  switch (static_cast<Kind>(node.kind)) {
 #define TREK_KIND(name) \
   case Kind::name:      \
     return "trek_unit_" #name;
@@ -239,8 +252,8 @@ void Units::give_block_threads(uint32_t threads) {
 llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());
   const auto kind = static_cast<Kind>(node.kind);
-  const llvm::StringRef unit = unit_of(kind);
-  if (unit.empty()) return error("no unit for its kind");
+  const llvm::StringRef unit = unit_of(node);
+  if (unit.empty()) return error("no unit for it");
   const auto [task, record] = emit_task(*units_, request, name, unit);
   made_.push_back({task, record});
   std::vector<llvm::Function*> programs;

@@ -3,18 +3,38 @@
 // Everything that is constant about a node (its descriptor) is a constant there, so that most of this falls away.
 #include "emulator/device/dispatch.h"
 
+#define TREK_ENTRY(name)                                                                         \
+  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                               \
+      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,               \
+      std::byte* shared, uint64_t seed, const uint64_t* scalars, [[maybe_unused]] int64_t first, \
+      [[maybe_unused]] int64_t count, trek::device::Fault* fault)
+
 // The entry for a kind: execute() without the others.
 #define TREK_KIND(name)                                                                           \
-  extern "C" TREK_ON_DEVICE void trek_unit_##name(                                                \
-      const trek::device::Node* node, std::byte* arena, const uint32_t* addresses,                \
-      std::byte* shared, uint64_t seed, const uint64_t* scalars, int64_t first, int64_t count,    \
-      trek::device::Fault* fault) {                                                               \
+  TREK_ENTRY(name) {                                                                              \
     if (node->kind != static_cast<uint8_t>(trek::device::Kind::name)) __builtin_unreachable();    \
     trek::device::execute<trek::device::Kind::name>(*node, {node, arena, seed, fault, addresses}, \
                                                     shared, scalars, first, count);               \
   }
 #include "emulator/jit/kinds.def"
 #undef TREK_KIND
+
+#ifdef TREK_SM90A
+// Those for parts of products by tensor cores whose operands have tensor maps: their columns, or rows where they are
+// transposed, are known, too.
+#define TREK_PARTS(columns)                                                                    \
+  TREK_ENTRY(parts_##columns) {                                                                \
+    trek::device::execute_parts<columns, false>({node, arena, seed, fault, addresses}, shared, \
+                                                scalars);                                      \
+  }                                                                                            \
+  TREK_ENTRY(transposed_##columns) {                                                           \
+    trek::device::execute_parts<columns, true>({node, arena, seed, fault, addresses}, shared,  \
+                                               scalars);                                       \
+  }
+#include "emulator/jit/parts.def"
+#undef TREK_PARTS
+#endif
+#undef TREK_ENTRY
 
 extern "C" {
 
