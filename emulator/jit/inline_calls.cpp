@@ -4,6 +4,7 @@
 
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/InstrTypes.h>
+#include <llvm/IR/Instructions.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SCCP.h>
@@ -25,6 +26,20 @@ void pass_objects(llvm::CallBase& call, llvm::Function& callee) {
   }
 }
 
+// Has a function that was just read take its node from `known`, where it has a Task by copy, which begins with a pointer
+// to the node: what depends on that is then folded while the function is copied, and not when all of it has been.
+void know_node(llvm::Function& function, llvm::GlobalVariable& known) {
+  for (llvm::Argument& argument : function.args()) {
+    const auto* type = llvm::dyn_cast_or_null<llvm::StructType>(argument.getParamByValType());
+    if (type == nullptr || !type->hasName() || type->getName() != "class.trek::device::Task")
+      continue;
+    for (llvm::User* user : llvm::make_early_inc_range(argument.users()))
+      if (auto* load = llvm::dyn_cast<llvm::LoadInst>(user);
+          load != nullptr && load->getType()->isPointerTy())
+        load->setOperand(llvm::LoadInst::getPointerOperandIndex(), &known);
+  }
+}
+
 // Calls of functions that have a body.
 std::vector<llvm::CallBase*> calls_of(llvm::Function& task) {
   std::vector<llvm::CallBase*> calls;
@@ -39,7 +54,7 @@ std::vector<llvm::CallBase*> calls_of(llvm::Function& task) {
 
 }  // namespace
 
-llvm::Error inline_calls(llvm::Function& task) {
+llvm::Error inline_calls(llvm::Function& task, llvm::GlobalVariable& known) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
@@ -60,8 +75,10 @@ llvm::Error inline_calls(llvm::Function& task) {
     if (calls.empty()) return llvm::Error::success();
     for (llvm::CallBase* call : calls) {
       llvm::Function& callee = *call->getCalledFunction();
-      if (callee.isMaterializable())
+      if (callee.isMaterializable()) {
         if (llvm::Error error = callee.materialize()) return error;
+        know_node(callee, known);
+      }
       pass_objects(*call, callee);
       llvm::InlineFunctionInfo info;
       const llvm::InlineResult result = llvm::InlineFunction(*call, info);

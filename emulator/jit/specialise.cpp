@@ -232,6 +232,10 @@ llvm::Expected<std::unique_ptr<Units>> Units::open(llvm::StringRef bitcode) {
   if (!module) return module.takeError();
   units->units_ = std::move(*module);
   if (llvm::Error error = units->units_->materializeMetadata()) return error;
+  auto* pointer = llvm::PointerType::get(units->context_, 0);
+  units->known_ =
+      new llvm::GlobalVariable(*units->units_, pointer, true, llvm::GlobalValue::PrivateLinkage,
+                               llvm::ConstantPointerNull::get(pointer), "known_node");
   return units;
 }
 
@@ -256,6 +260,7 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   if (unit.empty()) return error("no unit for it");
   const auto [task, record] = emit_task(*units_, request, name, unit);
   made_.push_back({task, record});
+  known_->setInitializer(record);
   std::vector<llvm::Function*> programs;
   for (uint32_t which = 0; kind != Kind::phases && which < 4; ++which)
     for (llvm::Function* function : emit_program(*units_, node, which))
@@ -266,11 +271,16 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   // A row's programs are called for each of a lane's elements, so they are folded before they are copied.
   for (uint32_t which = 0; node.phases_at != 0 && which < device::kRowPrograms; ++which) {
     programs.push_back(emit_row_program(*units_, node, which));
-    inlined = llvm::joinErrors(std::move(inlined), inline_calls(*programs.back()));
+    inlined = llvm::joinErrors(std::move(inlined), inline_calls(*programs.back(), *known_));
   }
-  inlined = llvm::joinErrors(std::move(inlined), inline_calls(*task));
+  inlined = llvm::joinErrors(std::move(inlined), inline_calls(*task, *known_));
   for (llvm::Function* program : programs) program->deleteBody();  // the next node has its own
   if (inlined) return inlined;
+  // What were not folded would be the node of another function of the module.
+  for (const llvm::User* user : known_->users())
+    if (const auto* of = llvm::dyn_cast<llvm::Instruction>(user);
+        of != nullptr && of->getFunction() == task)
+      return error("its node is not known everywhere in it");
   // Written for a target of clang's choice: who makes the code says for which processor.
   for (const char* attribute :
        {"target-cpu", "target-features", "tune-cpu", "frame-pointer", "min-legal-vector-width"})
@@ -291,6 +301,7 @@ std::unique_ptr<llvm::Module> Units::take() {
     if (function.isDeclaration() && function.use_empty()) function.eraseFromParent();
   for (llvm::GlobalVariable& variable : llvm::make_early_inc_range(module->globals()))
     if (variable.use_empty()) variable.eraseFromParent();
+  known_->setInitializer(llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0)));
   for (const Made& made : made_) {
     made.task->eraseFromParent();
     made.record->eraseFromParent();

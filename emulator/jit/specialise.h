@@ -38,6 +38,7 @@ class Units {
   Units() = default;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::Module> units_;
+  llvm::GlobalVariable* known_ = nullptr;  // points to the node at hand
   std::vector<Made> made_;
 };
 
