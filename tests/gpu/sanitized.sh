@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tests/gpu/sanitized.sh PACKAGE OUT: compute-sanitizer over conformance files on the engines that use a device, from a
 # folder that tools/package has made; first what its racecheck says of kernels whose races are known. Ends with what was
-# found, and writes OUT/DEVICE-sanitized-DATE.json. ENGINES ("resident jit") and FILES name what is checked. racecheck is
-# for the resident emulator alone, and runs PACKAGE/bin/trek-run-racecheck where there is one: a trek-run of a build with
+# found, and writes OUT/DEVICE-sanitized-DATE.json. ENGINES ("resident jit"), FILES (some of them) and TOOLS (all four) say what
+# is checked. racecheck is for the resident emulator alone, and runs PACKAGE/bin/trek-run-racecheck where there is one: a trek-run of a build with
 # -DTREK_FOR_RACECHECK=ON (emulator/resident/README.md). AT_ONCE (3) says how many processes share the device, LIMIT (180) how
 # many seconds a tool has for a file: racecheck takes 2 to 3 for a test.
 set -uo pipefail
@@ -12,6 +12,7 @@ results=$(cd "$2" && pwd)
 out=$(mktemp -d) # logs
 engines=${ENGINES:-resident jit}
 files=${FILES:-add matmul sort loop gather cumsum softmax cross_entropy adam}
+tools=${TOOLS:-memcheck synccheck initcheck racecheck}
 run=$p/bin/trek-run
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-/tmp/trek-cuda-cache} CUDA_CACHE_MAXSIZE=4294967296 TREK_CUBIN_CACHE=$out/cubins
 cd "$p"
@@ -43,12 +44,14 @@ echo "== racecheck of known races"
 SANITIZER=$sanitizer quick 60 tests/gpu/racecheck.sh bin/racecheck-probe || fail "racecheck of known races"
 [[ -n $level || $engines != *jit* ]] || fail "the engine jit takes no GPU here"
 for engine in $engines; do
-  for tool in memcheck synccheck initcheck; do sanitize "$engine" $tool "$run"; done
+  for tool in ${tools/racecheck/}; do sanitize "$engine" "$tool" "$run"; done
 done
-racecheck=$run
-[[ -x $run-racecheck ]] && racecheck=$run-racecheck
-fact[racecheck_of]="\"$(basename "$racecheck")\""
-[[ $engines != *resident* ]] || sanitize resident racecheck "$racecheck"
+if [[ $engines == *resident* && $tools == *racecheck* ]]; then
+  racecheck=$run
+  [[ -x $run-racecheck ]] && racecheck=$run-racecheck
+  fact[racecheck_of]="\"$(basename "$racecheck")\""
+  sanitize resident racecheck "$racecheck"
+fi
 
 fact[files]="\"$files\""
-report sanitized "ENGINES='$engines' tests/gpu/sanitized.sh PACKAGE OUT"
+report sanitized "ENGINES='$engines' TOOLS='$tools' tests/gpu/sanitized.sh PACKAGE OUT"
