@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # tests/gpu/sanitized.sh PACKAGE OUT: compute-sanitizer over conformance files on the engines that use a device, from a
 # folder that tools/package has made; first what its racecheck says of kernels whose races are known. Ends with what was
-# found, and writes OUT/DEVICE-sanitized-DATE.json. ENGINES ("resident jit"), FILES (some of them) and TOOLS (all four) say what
-# is checked. racecheck is for the resident emulator alone, and runs PACKAGE/bin/trek-run-racecheck where there is one: a trek-run of a build with
-# -DTREK_FOR_RACECHECK=ON (emulator/resident/README.md). AT_ONCE (3) says how many processes share the device, LIMIT (180) how
-# many seconds a tool has for a file: racecheck takes 2 to 3 for a test.
+# found, and writes OUT/DEVICE-sanitized-DATE.json. ENGINES ("resident jit"), FILES (some of them) and TOOLS (all four) say
+# what is checked. racecheck is for the resident emulator alone, and runs PACKAGE/bin/trek-run-racecheck where there is one: a
+# trek-run of a build with -DTREK_FOR_RACECHECK=ON (emulator/resident/README.md). AT_ONCE (3) says how many processes share
+# the device, LIMIT (180) how many seconds a tool has for a file: racecheck takes 2 to 3 for a test.
 set -uo pipefail
 p=$(cd "$1" && pwd)
 mkdir -p "$2"
