@@ -55,15 +55,6 @@ if(TREK_FUZZ)
   target_compile_options(trek_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-#   trek_leave_unoptimised(FILE)
-#       Where only ref is to run under sanitizers, as without device code: nothing executes the file then, and to optimise
-#       its templates with them takes half a minute.
-function(trek_leave_unoptimised FILE)
-  if(TREK_SANITIZE AND DEFINED TREK_DEVICE_CLANG AND NOT TREK_DEVICE_CLANG)
-    set_source_files_properties(${FILE} PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
-  endif()
-endfunction()
-
 # Headers that most files include, compiled once for a set of flags. `make demo` does without, so a file that
 # leaves an include to them does not stay unseen; so does ccache, which does not keep what is compiled with them.
 set(precompile ON)
@@ -117,6 +108,20 @@ function(trek_precompile TARGET)
   # gcc 12 takes strings that grow for too short, and says so of the standard library where that is precompiled.
   target_compile_options(
     ${TARGET} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
+endfunction()
+
+#   trek_precompile_engine(TARGET)
+#       The same of an engine but ref, and of what only these want. Where ref alone is to run under sanitizers, as without
+#       device code, nothing executes them: there they are not optimised, which with sanitizers takes most of the time.
+add_library(trek_unoptimised INTERFACE)
+target_compile_options(trek_unoptimised INTERFACE -O0)
+function(trek_precompile_engine TARGET)
+  if(TREK_SANITIZE AND DEFINED TREK_DEVICE_CLANG AND NOT TREK_DEVICE_CLANG)
+    target_link_libraries(${TARGET} PRIVATE trek_unoptimised)
+    trek_precompile(${TARGET} WITH unoptimised LIBS trek_unoptimised)
+  else()
+    trek_precompile(${TARGET})
+  endif()
 endfunction()
 
 # The same of a program with a command line.
