@@ -110,6 +110,11 @@ function(trek_precompile TARGET)
     ${TARGET} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
 endfunction()
 
+# The same of a program with a command line.
+function(trek_precompile_program TARGET)
+  trek_precompile(${TARGET} WITH programs <CLI/CLI.hpp> LIBS CLI11::CLI11)
+endfunction()
+
 #   trek_precompile_engine(TARGET)
 #       The same of an engine but ref, and of what only these want. Where ref alone is to run under sanitizers, as without
 #       device code, nothing executes them: there they are not optimised, which with sanitizers takes most of the time.
@@ -122,9 +127,4 @@ function(trek_precompile_engine TARGET)
   else()
     trek_precompile(${TARGET})
   endif()
-endfunction()
-
-# The same of a program with a command line.
-function(trek_precompile_program TARGET)
-  trek_precompile(${TARGET} WITH programs <CLI/CLI.hpp> LIBS CLI11::CLI11)
 endfunction()

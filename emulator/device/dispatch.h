@@ -258,10 +258,9 @@ TREK_UNIT_CALL void describe_fault(Task task) {
 // A tile of a product whose operands have tensor maps. The sync at the end is the caller's.
 TREK_TILE void multiply_copied(const Task& task, int64_t tile) {
   tensor::begin_tile(task);
-#ifndef TREK_SPECIALISED
-  if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
-    return multiply_tile_tensor_90a(task);
-#endif
+  if constexpr (!kSpecialised)  // where code is made for one node that is execute_parts()
+    if (static_cast<Product>(task.node().matrix.product) == Product::tensor)
+      return multiply_tile_tensor_90a(task);
   multiply_tile_f32_90a(task, tile);
 }
 #endif

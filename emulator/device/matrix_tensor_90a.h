@@ -400,9 +400,8 @@ TREK_TILE void multiply_parts_90a(const Task& task) {
 
 }  // namespace tensor
 
-#ifndef TREK_SPECIALISED
 // The tile that another warp has brought (tensor::bring_tile()), of a node whose product is `tensor` and that
-// has tensor maps.
+// has tensor maps; of the widths that all devices have code for.
 TREK_TILE void multiply_tile_tensor_90a(const Task& task) {
   switch (task.node().matrix.part_columns) {
     case 256:
@@ -417,7 +416,6 @@ TREK_TILE void multiply_tile_tensor_90a(const Task& task) {
       return tensor::multiply_parts_90a<32, false>(task);
   }
 }
-#endif
 
 }  // namespace trek::device
 

@@ -47,6 +47,7 @@ struct Context {
   const uint32_t* addresses;
 #endif
 };
+static_assert(offsetof(Context, node) == 0);
 #ifndef TREK_SPECIALISED
 static_assert(shared_at::kContext + sizeof(Context) <= shared_at::kKept);
 #endif
@@ -130,7 +131,8 @@ class Task {
  private:
 #endif
 #ifdef TREK_SPECIALISED
-  Context context_;
+  Context
+      context_;  // first: of a copy the JIT knows what is read at its beginning (jit/inline_calls.cpp)
   [[maybe_unused]] std::byte* shared_;  // of a host
   const uint64_t* scalars_;
 #elif !defined(__CUDA__)

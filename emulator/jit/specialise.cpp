@@ -235,7 +235,7 @@ llvm::Expected<std::unique_ptr<Units>> Units::open(llvm::StringRef bitcode) {
   auto* pointer = llvm::PointerType::get(units->context_, 0);
   units->known_ =
       new llvm::GlobalVariable(*units->units_, pointer, true, llvm::GlobalValue::PrivateLinkage,
-                               llvm::ConstantPointerNull::get(pointer), "known_node");
+                               llvm::Constant::getNullValue(pointer), "known_node");
   return units;
 }
 
@@ -276,7 +276,7 @@ llvm::Error Units::specialise(const Request& request, const std::string& name) {
   inlined = llvm::joinErrors(std::move(inlined), inline_calls(*task, *known_));
   for (llvm::Function* program : programs) program->deleteBody();  // the next node has its own
   if (inlined) return inlined;
-  // What were not folded would be the node of another function of the module.
+  // What was not folded would be the node of the last function of the module.
   for (const llvm::User* user : known_->users())
     if (const auto* of = llvm::dyn_cast<llvm::Instruction>(user);
         of != nullptr && of->getFunction() == task)
@@ -301,7 +301,7 @@ std::unique_ptr<llvm::Module> Units::take() {
     if (function.isDeclaration() && function.use_empty()) function.eraseFromParent();
   for (llvm::GlobalVariable& variable : llvm::make_early_inc_range(module->globals()))
     if (variable.use_empty()) variable.eraseFromParent();
-  known_->setInitializer(llvm::ConstantPointerNull::get(llvm::PointerType::get(context_, 0)));
+  known_->setInitializer(llvm::Constant::getNullValue(known_->getValueType()));
   for (const Made& made : made_) {
     made.task->eraseFromParent();
     made.record->eraseFromParent();

@@ -1,5 +1,5 @@
 // What code for a node is made of: the units of emulator/device and the primitives that its programs call,
-// compiled to LLVM bitcode at build time (bitcode.cmake) and linked into every module that the JIT makes.
+// compiled to LLVM bitcode at build time (CMakeLists.txt) and linked into every module that the JIT makes.
 // Everything that is constant about a node (its descriptor) is a constant there, so that most of this falls away.
 #include "emulator/device/dispatch.h"
 
