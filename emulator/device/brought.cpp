@@ -40,7 +40,7 @@ void set_parts(const Matrix& of, Way way, Brought& to) {
       to.readers = 2;  // warpgroups
       break;
     case Way::turns:
-      to.rows = 1u << of.cut.row_bits;
+      to.rows = matrix_f32::part_rows(of.cut);
       to.columns = matrix_f32::part_columns(of.cut);
       to.slots = turns_slots(of.cut);
       to.readers = kWarps / of.cut.groups;

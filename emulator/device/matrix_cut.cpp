@@ -111,20 +111,30 @@ Cut copied_cut(const Matrix& of, bool made) {
   const int64_t k = of.k;
   if (k == 0 || cut.patch == 0) return {};
   if (cut.patch == kLargePatch) return cut;
+  const auto blocks = static_cast<uint32_t>((k + kBlock - 1) / kBlock);
+  // Behind whole rounds the slots of one of fewer blocks would be other groups' than before; a group that waits for such a
+  // slot's second phase could take the first, if that is still to come, for it.
+  const auto has_whole_rounds = [&](uint32_t groups) {
+    return blocks <= groups || blocks % groups == 0;
+  };
+  const bool by_line = cut.left.by_line != 0 || cut.right.by_line != 0;
+  const bool may_be_wide = made && !by_line && k <= kSegment && has_whole_rounds(kWideGroups);
+  Cut copied = cut;
+  const auto is_tile = [&]<class Part>(Part) {
+    if (of.tile_rows != Part::kRows || of.tile_columns != Part::kColumns) return false;
+    copied.patch = Part::kPatch;
+    copied.groups = kWideGroups;
+    return true;
+  };
+  if (may_be_wide && (is_tile(LongPart()) || is_tile(TallPart()) || is_tile(FlatPart())))
+    return copied;
   constexpr uint32_t kBits = std::bit_width(kTurnsLines - 1);
   constexpr uint32_t kWarpBits = 5;  // rows of a warp, which has all columns
   // Of a single block most warps would have nothing to do.
   if (cut.row_bits < kBits || cut.column_bits < kBits || k <= kBlock) return {};
   const uint32_t groups = kBlockThreads / 32 >> (cut.row_bits - kWarpBits);
-  const auto blocks = static_cast<uint32_t>((k + kBlock - 1) / kBlock);
-  // Behind whole rounds the slots of one of fewer blocks would be other groups' than before; a group that waits for such a
-  // slot's second phase could take the first, if that is still to come, for it.
-  if (blocks > groups && blocks % groups != 0) return {};
-  Cut copied = cut;
-  const bool by_line = cut.left.by_line != 0 || cut.right.by_line != 0;
-  const bool wide =
-      made && of.tile_columns == kWideColumns && cut.row_bits == kBits && !by_line && k <= kSegment;
-  copied.patch = wide ? kWidePatch : kTurnsPatch;
+  if (!has_whole_rounds(groups)) return {};
+  copied.patch = kTurnsPatch;
   copied.column_bits = kBits;
   copied.groups = static_cast<uint16_t>(groups);
   return copied;

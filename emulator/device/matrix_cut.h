@@ -30,10 +30,19 @@ inline constexpr uint8_t kLargePatch = 128;   // Cut::patch, which says so
 // and so many columns (matrix_f32_turns_90a.h).
 inline constexpr uint32_t kTurnsLines = 64;
 inline constexpr uint8_t kTurnsPatch = 64;  // Cut::patch, which says so
-// The same of 64 rows, more columns and one segment, of operands whose lines are neighbours, in code that is made for one
-// product.
-inline constexpr uint32_t kWideColumns = 96;
-inline constexpr uint8_t kWidePatch = 96;
+// Wide parts: the same of patches that are larger than 8 x 8 and of one segment, of operands whose lines are neighbours, in
+// code that is made for one product. A part is a tile, and a group two warps, one below the other or beside it. (Types, since
+// clang loads a constant structure where it might fold one.)
+template <uint8_t kPatch_, uint32_t kRows_, uint32_t kColumns_>
+struct WidePart {
+  static constexpr uint8_t kPatch = kPatch_;  // Cut::patch, which says so
+  static constexpr uint32_t kRows = kRows_;
+  static constexpr uint32_t kColumns = kColumns_;
+};
+using LongPart = WidePart<96, 64, 96>;   // patches of 8 x 12
+using TallPart = WidePart<80, 80, 64>;   // of 10 x 8
+using FlatPart = WidePart<40, 40, 128>;  // of 10 x 8, beside each other
+inline constexpr uint32_t kWideGroups = 4;
 
 // Beyond these, offsets within a part need more than 32 bits; in elements.
 inline constexpr int64_t kMostStride = int64_t{1} << 22;
@@ -58,16 +67,27 @@ inline constexpr uint32_t kBehindPanels = 2 * (kLargeLines + kPad) * 4;  // read
   X(Relu, semantics::relu(a))      \
   X(ReluGrad, semantics::relu_grad(a, b))
 
-// Whether a part has kWideColumns columns, which the resident kernel has no code for; and how many it has at most.
-TREK_ON_DEVICE constexpr bool is_wide([[maybe_unused]] const Cut& cut) {
+// Whether a part is wide, for which the resident kernel has no code; and how many lines a part has at most.
+template <class Part>
+TREK_ON_DEVICE constexpr bool is([[maybe_unused]] const Cut& cut) {
 #if defined(__CUDA__) && !defined(TREK_SPECIALISED)
   return false;
 #else
-  return cut.patch == kWidePatch;
+  return cut.patch == Part::kPatch;
 #endif
 }
+TREK_ON_DEVICE constexpr bool is_wide(const Cut& cut) {
+  return is<LongPart>(cut) || is<TallPart>(cut) || is<FlatPart>(cut);
+}
+TREK_ON_DEVICE constexpr uint32_t part_rows(const Cut& cut) {
+  if (is<LongPart>(cut)) return LongPart::kRows;
+  if (is<TallPart>(cut)) return TallPart::kRows;
+  return is<FlatPart>(cut) ? FlatPart::kRows : 1u << cut.row_bits;
+}
 TREK_ON_DEVICE constexpr uint32_t part_columns(const Cut& cut) {
-  return is_wide(cut) ? kWideColumns : 1u << cut.column_bits;
+  if (is<LongPart>(cut)) return LongPart::kColumns;
+  if (is<TallPart>(cut)) return TallPart::kColumns;
+  return is<FlatPart>(cut) ? FlatPart::kColumns : 1u << cut.column_bits;
 }
 
 }  // namespace matrix_f32

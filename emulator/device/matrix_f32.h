@@ -54,14 +54,15 @@ TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   int64_t row = down * of.tile_rows;
   int64_t rows = of.m - row < of.tile_rows ? of.m - row : of.tile_rows;
   int64_t columns = of.n - column < of.tile_columns ? of.n - column : of.tile_columns;
-  const uint32_t most_rows = 1u << of.cut.row_bits;
+  const uint32_t most_rows = part_rows(of.cut);
   const uint32_t most_columns = part_columns(of.cut);
-  const auto across =
-      is_wide(of.cut)  // as a tile is
-          ? 1
-          : static_cast<uint32_t>((columns + most_columns - 1) >> of.cut.column_bits);
+  uint32_t across = 1;
   Part& part = *task.shared<Part>(kPart);
-  part.parts = across * static_cast<uint32_t>((rows + most_rows - 1) >> of.cut.row_bits);
+  part.parts = 1;
+  if (!is_wide(of.cut)) {  // which is a tile
+    across = static_cast<uint32_t>((columns + most_columns - 1) >> of.cut.column_bits);
+    part.parts = across * static_cast<uint32_t>((rows + most_rows - 1) >> of.cut.row_bits);
+  }
   if (number != 0) {
     const uint32_t part_down = number / across * most_rows;
     const uint32_t part_across = number % across * most_columns;
@@ -136,10 +137,10 @@ TREK_TILE void call_f32_products(const Block& block) {
   matrix_f32::large_90a::multiply<false, false>(task, 2, 0);
   matrix_f32::large_90a::multiply<false, true>(task, 2, 0);
   matrix_f32::large_90a::multiply<true, false>(task, 2, 0);
-  matrix_f32::turns_90a::multiply<true, true>(task, 0);
-  matrix_f32::turns_90a::multiply<false, false>(task, 0);
-  matrix_f32::turns_90a::multiply<false, true>(task, 0);
-  matrix_f32::turns_90a::multiply<true, false>(task, 0);
+  matrix_f32::turns_90a::multiply<matrix_f32::turns_90a::Square<true, true>>(task, 0);
+  matrix_f32::turns_90a::multiply<matrix_f32::turns_90a::Square<false, false>>(task, 0);
+  matrix_f32::turns_90a::multiply<matrix_f32::turns_90a::Square<false, true>>(task, 0);
+  matrix_f32::turns_90a::multiply<matrix_f32::turns_90a::Square<true, false>>(task, 0);
 }
 #endif
 

@@ -71,7 +71,7 @@ struct Segment;
 template <>
 struct Segment<false> {
   TREK_TILE_MEMBER void begin(uint32_t sums, bool is_empty) {
-    if (is_empty) clear_sums(sums);
+    if (is_empty) clear_sums<8, 8>(sums);
   }
   TREK_TILE_MEMBER void add(uint32_t sums, Patch& block) { add_block(sums, block); }
   TREK_TILE_MEMBER void leave(uint32_t) {}
@@ -101,7 +101,7 @@ struct Segment<true> {
   // Behind this it is the next one.
   TREK_TILE_MEMBER void leave(uint32_t sums) {
 #pragma unroll
-    for (uint32_t v = 0; v < kPieces; ++v) store_four(sums + v * kFour, half_row(of, v / 2, v % 2));
+    for (uint32_t v = 0; v < kPieces; ++v) store_four(sums + v * kFour, four_of(of, v));
     clear_patch(of);
   }
 };
@@ -164,7 +164,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
       const bool last = from >= k_all;
       if (k_all > kSegment && (from % kSegment == 0 || last)) {
         segment.leave(sums);
-        add_segment(sums, sums + kSums, from <= kSegment, last);
+        add_segment<8, 8>(sums, sums + kSums, from <= kSegment, last);
       }
       if (from >= k_end) break;
       ends = false;
@@ -210,10 +210,10 @@ TREK_TILE void multiply_large_90a(const Task& task, uint32_t step) {
     large_90a::multiply<false, false>(task, slots, step);
   if (tensor::part_of_runs(task) == OfRuns::begun) return;
   const uint32_t k = part_of(task).k;  // read anew
-  give_sums<2>(task,
-               large_90a::sums_at(tensor::memory_of(task), tensor::large_slots(k)) +
-                   (k > kSegment ? kSums : 0),
-               kBlockThreads / 32, 1);
+  give_sums<8, 8>(task,
+                  large_90a::sums_at(tensor::memory_of(task), tensor::large_slots(k)) +
+                      (k > kSegment ? kSums : 0),
+                  kBlockThreads / 32, 1);
 }
 
 }  // namespace trek::device::matrix_f32

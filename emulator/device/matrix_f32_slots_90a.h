@@ -1,6 +1,6 @@
 // How warps multiply f32 operands as the copy engine lays them into slots (matrix_ring_90a.h), by the dot order: a
-// warp has 32 x 64 outputs, a lane a patch of 8 x 8 of them; or of wide parts 32 x 96 and 8 x 12. Compiled for sm_90a alone;
-// K is a multiple of 8.
+// warp has 32 x 64 outputs, a lane a patch of 8 x 8 of them; or of wide parts more (matrix_f32_wide_90a.h). Compiled for sm_90a
+// alone; K is a multiple of 8.
 //
 // Both operands are read as they lie: [k][lines], of which a lane has four neighbouring lines twice at one k; or
 // rows of 32 k of a line (swizzled), of which it has four k of eight lines. So nothing is transposed.
@@ -97,48 +97,51 @@ TREK_TILE void leave(uint32_t shared, uint32_t slot, uint32_t lane) {
   if (lane == 0) tensor::barrier_arrive(Ring90::empty(shared, slot));
 }
 
-// Sums of a warp: 16 fours of each lane, of its patch four v is half v % 2 of row v / 2.
+// Sums of a warp, of patches of so many rows and columns: fours of each lane, row by row.
 inline constexpr uint32_t kFour = 32 * 16;  // bytes from one of a lane's fours to the next
-inline constexpr uint32_t kWarpSums = 16 * kFour;
+template <uint32_t kRows, uint32_t kColumns>
+inline constexpr uint32_t kSumsOfWarp = kRows * (kColumns / 4) * kFour;
+inline constexpr uint32_t kWarpSums = kSumsOfWarp<8, 8>;
 
-template <uint32_t kColumns>
-TREK_TILE Float4 half_row(const float (&sum)[8][kColumns], uint32_t row, uint32_t half) {
-  const float* four = &sum[row][half * 4];
+// Four v of a patch.
+template <uint32_t kRows, uint32_t kColumns>
+TREK_TILE Float4 four_of(const float (&sum)[kRows][kColumns], uint32_t v) {
+  constexpr uint32_t kFours = kColumns / 4;  // of a row
+  const float* four = &sum[v / kFours][v % kFours * 4];
   return {four[0], four[1], four[2], four[3]};
 }
 
-template <uint32_t kColumns = 8>
+template <uint32_t kRows, uint32_t kColumns>
 TREK_TILE void clear_sums(uint32_t sums) {
 #pragma unroll
-  for (uint32_t v = 0; v < 2 * kColumns; ++v) store_four(sums + v * kFour, kNothing);
+  for (uint32_t at = 0; at < kSumsOfWarp<kRows, kColumns>; at += kFour)
+    store_four(sums + at, kNothing);
 }
 
-template <uint32_t kColumns>
-TREK_TILE void clear_patch(float (&sum)[8][kColumns]) {
+template <uint32_t kRows, uint32_t kColumns>
+TREK_TILE void clear_patch(float (&sum)[kRows][kColumns]) {
 #pragma unroll
-  for (uint32_t i = 0; i < 8; ++i)
+  for (uint32_t i = 0; i < kRows; ++i)
 #pragma unroll
     for (uint32_t j = 0; j < kColumns; ++j) sum[i][j] = 0;
 }
 
 // Adds a block to its segment.
-template <uint32_t kColumns>
-TREK_TILE void add_block(uint32_t sums, float (&sum)[8][kColumns]) {
-  constexpr uint32_t kFours = kColumns / 4;  // of a row
+template <uint32_t kRows, uint32_t kColumns>
+TREK_TILE void add_block(uint32_t sums, float (&sum)[kRows][kColumns]) {
   // Addresses are worked out here: for all fours they would take registers from the loop around.
   hide(sums);
 #pragma unroll
-  for (uint32_t v = 0; v < 8 * kFours; ++v)
-    store_four(sums + v * kFour,
-               load_four(sums + v * kFour) + half_row(sum, v / kFours, v % kFours));
+  for (uint32_t v = 0; v < kRows * kColumns / 4; ++v)
+    store_four(sums + v * kFour, load_four(sums + v * kFour) + four_of(sum, v));
   clear_patch(sum);
 }
 
 // Adds a segment to the totals; its sums are those of the next one, or behind the last the totals.
-template <uint32_t kColumns = 8>
+template <uint32_t kRows, uint32_t kColumns>
 TREK_TILE void add_segment(uint32_t sums, uint32_t totals, bool is_first, bool is_last) {
   TREK_ROLLED
-  for (uint32_t at = 0; at != 2 * kColumns * kFour; at += kFour) {
+  for (uint32_t at = 0; at != kSumsOfWarp<kRows, kColumns>; at += kFour) {
     Float4 total = load_four_now(sums + at);
     if (!is_first) total = load_four_now(totals + at) + total;
     store_four(totals + at, total);

@@ -1,7 +1,8 @@
-// What warps multiply in wide parts of the f32 product, where operands lie as [k][lines] (matrix_f32_slots_90a.h): 32 x 96
-// outputs, a lane a patch of 8 x 12. Compiled for sm_90a alone, and for code that is made for one product.
+// What warps multiply in wide parts of the f32 product (matrix_cut.h), where operands lie as [k][lines]
+// (matrix_f32_slots_90a.h): 32 x 96 outputs, a lane a patch of 8 x 12, or 40 x 64 and 10 x 8. Compiled for sm_90a alone, and
+// for code that is made for one product.
 //
-// A lane has four neighbouring lines of each of three strips of 32 that the right operand has.
+// A lane has four neighbouring lines of each of two or three strips of an operand, and where these are ten two of a last one.
 #pragma once
 
 #ifdef TREK_SM90A
@@ -14,22 +15,55 @@ namespace wide_90a {
 
 using namespace slots_90a;  // NOLINT(google-build-using-namespace)
 
-inline constexpr uint32_t kStripLines = 4 * kAcross;
-inline constexpr uint32_t kStrips = kWideColumns / kStripLines;
-static_assert(kStrips * kStripLines == kWideColumns);
+// The number of line i of a lane's kPatch, counted from the warp's first, where the lane is the `lane`-th of `lanes` beside
+// each other.
+template <uint32_t kPatch>
+TREK_TILE uint32_t line_of(uint32_t lanes, uint32_t lane, uint32_t i) {
+  const uint32_t together = kPatch % 4 != 0 && i >= kPatch / 4 * 4 ? 2 : 4;
+  return i / 4 * 4 * lanes + together * lane + i % 4;
+}
 
-// Four lines of each strip, at one k and at the next.
-struct Strips {
-  Float4 of[2 * kStrips];
+// A lane's lines of an operand of kPanelLines in a slot, of which `first` is the warp's first.
+template <uint32_t kPatch, uint32_t kLanes, uint32_t kPanelLines>
+struct Lines {
+  static constexpr uint32_t kFours = kPatch / 4;
+  static constexpr uint32_t kPitch = kPanelLines * 4;  // from one k to the next
+  static constexpr uint32_t kStrip = 4 * kLanes * 4;   // from four lines to the next
 
-  TREK_ON_DEVICE float get(uint32_t j, uint32_t k) const {
-    return of[k % 2 * kStrips + j / 4][j % 4];
+  uint32_t at;
+  uint32_t two;  // the last ones
+
+  TREK_ON_DEVICE Lines(uint32_t panel, uint32_t first, uint32_t lane)
+      : at(panel + first * 4 + 16 * lane), two(panel + first * 4 + kFours * kStrip + 8 * lane) {}
+  // From one place of the slot to another.
+  TREK_ON_DEVICE void move(uint32_t from, uint32_t to) {
+    at += (to - from) * kPitch;
+    two += (to - from) * kPitch;
+  }
+  TREK_ON_DEVICE Float4 load(uint32_t k, uint32_t strip) const {
+    return load_four(at + k * kPitch + strip * kStrip);
+  }
+  TREK_ON_DEVICE Float2 load_last(uint32_t k) const { return load_two(two + k * kPitch); }
+};
+
+// What a lane has of one operand, at one k and at the next.
+template <uint32_t kPatch>
+struct Elements {
+  static constexpr uint32_t kFours = kPatch / 4;
+  static constexpr bool kHasTwo = kPatch % 4 != 0;
+
+  Float4 of[2][kFours];
+  Float2 two[kHasTwo ? 2 : 1];
+
+  TREK_ON_DEVICE float get(uint32_t i, uint32_t k) const {
+    return i < 4 * kFours ? of[k % 2][i / 4][i % 4] : two[kHasTwo ? k % 2 : 0][i % 2];
   }
   // Those of the k-th of a step, from that place of a slot.
   template <class Lines>
   TREK_ON_DEVICE void load(const Lines& lines, uint32_t k, uint32_t place) {
 #pragma unroll
-    for (uint32_t s = 0; s < kStrips; ++s) of[k % 2 * kStrips + s] = lines.load_lines(place, s);
+    for (uint32_t s = 0; s < kFours; ++s) of[k % 2][s] = lines.load(place, s);
+    if constexpr (kHasTwo) two[k % 2] = lines.load_last(place);
   }
   template <class Lines>
   TREK_ON_DEVICE void begin(const Lines& lines) {
@@ -37,32 +71,24 @@ struct Strips {
   }
 };
 
-struct PatchOf {
-  static constexpr uint32_t kColumns = 4 * kStrips;
-  static constexpr uint32_t kWarpSums = 8 * kStrips * kFour;
-  using Sums = float[8][kColumns];
-  using Right = Lines<false, kAcross, kWideColumns * 4, kStripLines * 4>;
-  using Elements = Strips;
-};
-
-// As those of narrower patches, for multiply_step().
-template <class Left, class Right>
-TREK_TILE void load_lines_ahead(const Left& left, const Right& right, Elements<false>& x, Strips& y,
-                                uint32_t k, uint32_t ahead) {
-#pragma unroll
-  for (uint32_t h = 0; h < 2; ++h) x.of[(k + 1) % 2 * 2 + h] = left.load_lines(ahead, h);
+// As those of patches of 8 x 8, for multiply_step().
+template <class Left, class Right, uint32_t kRows, uint32_t kColumns>
+TREK_TILE void load_lines_ahead(const Left& left, const Right& right, Elements<kRows>& x,
+                                Elements<kColumns>& y, uint32_t k, uint32_t ahead) {
+  x.load(left, k + 1, ahead);
   y.load(right, k + 1, ahead);
 }
 
-template <class Left, class Right>
-TREK_TILE void multiply_k(const Left&, const Right&, const Elements<false>& x, const Strips& y,
-                          PatchOf::Sums& sum, uint32_t k, uint32_t) {
+template <class Left, class Right, uint32_t kRows, uint32_t kColumns>
+TREK_TILE void multiply_k(const Left&, const Right&, const Elements<kRows>& x,
+                          const Elements<kColumns>& y, float (&sum)[kRows][kColumns], uint32_t k,
+                          uint32_t) {
   // To and fro, so that each multiplication shares an operand with the one before.
 #pragma unroll
-  for (uint32_t i = 0; i < 8; ++i) {
+  for (uint32_t i = 0; i < kRows; ++i) {
 #pragma unroll
-    for (uint32_t n = 0; n < PatchOf::kColumns; ++n) {
-      const uint32_t j = i % 2 == 0 ? n : PatchOf::kColumns - 1 - n;
+    for (uint32_t n = 0; n < kColumns; ++n) {
+      const uint32_t j = i % 2 == 0 ? n : kColumns - 1 - n;
       sum[i][j] = semantics::fma(x.get(i, k), y.get(j, k), sum[i][j]);
     }
   }

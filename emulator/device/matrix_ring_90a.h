@@ -5,7 +5,7 @@
 // and the block hand the slot to each other: `full` when the copies have arrived, `empty` when all who read it
 // have read it. A slot has all lines of a part at 128 bytes of k: 64 places of 16 bits, or 32 of f32. An operand
 // whose k are neighbours in memory lies in rows of those, swizzled (tensor_core.h); else as [k][lines], which
-// for tensor cores are 128 bytes of lines at a time, swizzled, and for the dot order 64, 96 or 128 lines, as they are.
+// for tensor cores are 128 bytes of lines at a time, swizzled, and for the dot order those of a part or 64, as they are.
 // Slots go by k, or where groups of warps take blocks of k by turns, as SlotOrder says.
 //
 // What is to be brought for a tile is said with its task (brought.h). A ring goes on from one tile to the next where both

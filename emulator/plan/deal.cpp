@@ -30,6 +30,7 @@ class Dealer {
   void deal_pairs(uint32_t index);
   void deal_runs(uint32_t index);
   uint32_t leader(uint32_t index) const;
+  bool fills_up(uint32_t index) const;
   uint32_t pairs_of(const Node& node) const;
   std::span<const Box> boxes(const Node& node) const {
     return plan_.boxes_of(plan_.tasks[node.first_task]);
@@ -38,6 +39,7 @@ class Dealer {
   Plan& plan_;
   uint32_t processors_;
   uint32_t next_ = 0;
+  uint32_t product_ = kNone;  // the last that was dealt from next_ on, and not to all processors
   std::vector<uint32_t> writer_;  // per buffer: the last node that wrote it
   std::vector<uint32_t> first_;   // per node: the place of its first tile
   std::vector<uint32_t> paired_;  // per node: tiles of a row, if rows are paired; else 0
@@ -137,6 +139,15 @@ void Dealer::deal_runs(uint32_t index) {
     task.processor = static_cast<uint32_t>(runs.run_of(node, task) + 2) % processors_;
 }
 
+// Whether a product that is dealt from next_ on has, together with the one before it, which ends there, a tile for each
+// processor: so the last one is the control processor's.
+bool Dealer::fills_up(uint32_t index) const {
+  if (product_ == kNone) return false;
+  const uint32_t before = plan_.nodes[product_].tasks;
+  return (first_[product_] + before) % (processors_ - 1) == next_ &&
+         before + plan_.nodes[index].tasks == processors_;
+}
+
 void Dealer::deal(uint32_t index) {
   const Node& node = plan_.nodes[index];
   if (node.of_runs != OfRuns::none) return deal_runs(index);
@@ -151,6 +162,8 @@ void Dealer::deal(uint32_t index) {
   const uint32_t leads = leader(index);
   paired_[index] = leads != kNone ? paired_[leads] : pairs_of(node);
   const bool is_spread = everywhere && node.depth.count == 0;
+  const bool is_one_of_several = node.unit == Unit::matrix && !everywhere && leads == kNone;
+  const bool fills = is_one_of_several && fills_up(index);
   if (leads != kNone) {
     first_[index] = first_[leads];
   } else {
@@ -166,6 +179,8 @@ void Dealer::deal(uint32_t index) {
   for (uint32_t i = 0; i < node.tasks; ++i)
     tasks[i].processor =
         ((first_[index] + paired_place(i, paired_[index], node.tasks)) % places + 1) % processors_;
+  if (fills) tasks.back().processor = plan_.control();
+  if (is_one_of_several) product_ = index;
 }
 
 void Dealer::run() {

@@ -34,7 +34,12 @@ namespace {
 constexpr int64_t kBlock = 64;  // of the dot order: isa/semantics/dot.h
 constexpr int64_t kSegment = kOrderedSegment;
 constexpr int64_t kMostSplit = 32;
-constexpr int64_t kWideColumns = 96;  // of an ordered product's part: device/matrix_cut.h
+// Wide parts of an ordered product, which are tiles: device/matrix_cut.h.
+struct WidePart {
+  int64_t rows;
+  int64_t columns;
+};
+constexpr WidePart kWideParts[] = {{64, 96}, {80, 64}, {40, 128}};
 
 // Whether parts of a product's k may end at any block, not only where a segment does.
 bool is_by_blocks(Product product) {
@@ -198,22 +203,27 @@ double turns_of(const Device& device, const ProductWork& work, const MatrixTiles
 
 // ---- ordered -------------------------------------------------------------------------------------
 
-// Whether groups of warps take blocks of k by turns of what a copy engine brings (device/matrix_f32_turns_90a.h).
-bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
-  constexpr int64_t kHalfPart = kPartRows / 2;
-  const int64_t groups = tiles.rows > kHalfPart ? 2 : 4;
+// Whether the copy engine brings blocks of k for so many groups of warps, which take them by turns (device/matrix_f32_turns_90a.h).
+bool has_turns(const ProductWork& work, const MatrixTiles& tiles, int64_t groups) {
   const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
   return work.element == isa::DType::f32 && work.copied && work.shape.k % kOrderedDepth == 0 &&
-         blocks > 1 && (blocks <= groups || blocks % groups == 0) && 2 * tiles.rows > kHalfPart &&
+         blocks > 1 && (blocks <= groups || blocks % groups == 0);
+}
+bool is_by_turns(const ProductWork& work, const MatrixTiles& tiles) {
+  constexpr int64_t kHalfPart = kPartRows / 2;
+  return has_turns(work, tiles, tiles.rows > kHalfPart ? 2 : 4) && 2 * tiles.rows > kHalfPart &&
          2 * tiles.columns > kHalfPart;
 }
-// And whether in parts of 64 x 96: code that is made for one segment of operands whose lines are neighbours.
+// And whether in wide parts: code that is made for one segment of operands whose lines are neighbours.
 bool is_wide(const Device& device, const ProductWork& work, const MatrixTiles& tiles) {
   constexpr int64_t kGroups = 4;  // all of which are to have a block
+  const auto is_part = [&](const WidePart& part) {
+    return tiles.rows == part.rows && tiles.columns == part.columns;
+  };
   const int64_t depth = depth_of(work, tiles);
-  return is_made(device) && work.shape.ta && !work.shape.tb && is_by_turns(work, tiles) &&
-         depth > (kGroups - 1) * kBlock && depth <= kSegment && 2 * tiles.rows == kPartRows &&
-         tiles.columns == kWideColumns;
+  return std::ranges::any_of(kWideParts, is_part) && is_made(device) && work.shape.ta &&
+         !work.shape.tb && has_turns(work, tiles, kGroups) && depth > (kGroups - 1) * kBlock &&
+         depth <= kSegment;
 }
 
 // From a quarter to four times the device's own tile, as large as keep a node's tasks few, and wide ones; and of those of four
@@ -241,8 +251,10 @@ std::vector<MatrixTiles> ordered_candidates(const Device& device, const ProductW
     }
     add(tiles);
   }
-  const MatrixTiles wide = tiles_of(shape, kPartRows / 2, kWideColumns);
-  if (is_wide(device, work, wide) && wide.count <= most_tasks(device)) add(wide);
+  for (const WidePart& part : kWideParts) {
+    const MatrixTiles wide = tiles_of(shape, part.rows, part.columns);
+    if (is_wide(device, work, wide) && wide.count <= most_tasks(device)) add(wide);
+  }
   const int64_t rows = 2 * device.matrix_rows;
   const int64_t columns = 2 * device.matrix_columns;
   if (work.may_run) {
@@ -297,16 +309,17 @@ double task_ordered(const Device& device, const ProductWork& work, const MatrixT
   const auto outputs = static_cast<double>(tiles.rows * tiles.columns);
   if (tiles.rows >= 2 * device.matrix_rows && tiles.columns >= 2 * device.matrix_columns)
     return large_parts(device, work, blocks, outputs) + kOrderedTask;
+  constexpr double kLargerEach = 1.55;  // cycles of a multiplication, of more than 64 x 64 outputs
+  if (is_wide(device, work, tiles))
+    return jobs_of(blocks * 2, outputs / 2 * kBlock / 32 * kLargerEach) + kTurnsTask;
   if (is_by_turns(work, tiles)) {
     const int64_t half = kPartRows / 2;
     const int64_t rows = tiles.rows > half ? kPartRows : half;
-    const int64_t columns = is_wide(device, work, tiles) ? kWideColumns : half;
     const auto parts =
-        static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, columns));
+        static_cast<double>(parts_of(tiles.rows, rows) * parts_of(tiles.columns, half));
     const auto warps = static_cast<double>(rows / 32);
-    const double each = (rows * columns > half * half ? 1.55 : 1.65) + kByLine * by_line(work);
-    const double job = kPatches * each * static_cast<double>(columns) / static_cast<double>(half);
-    return parts * (jobs_of(blocks * warps, job) + kPart) + kTurnsTask - kPart;
+    const double each = (rows > half ? kLargerEach : 1.65) + kByLine * by_line(work);
+    return parts * (jobs_of(blocks * warps, kPatches * each) + kPart) + kTurnsTask - kPart;
   }
   const double each = outputs > 2048 ? 2.8 : 3.5;  // in patches of 8 x 8, or of 4 x 4
   return jobs_of(blocks * std::ceil(outputs / 512), kPatches / 4 * each) + kOrderedTask;

@@ -152,14 +152,16 @@ TEST_CASE("parts of 64 rows and 128 columns are two parts where a copy engine br
   CHECK(copied_of(0).patch == 0);
 }
 
-TEST_CASE("parts of 96 columns are for code that is made for operands whose lines are neighbours") {
+TEMPLATE_TEST_CASE("wide parts are for code that is made for operands whose lines are neighbours",
+                   "", matrix_f32::LongPart, matrix_f32::TallPart, matrix_f32::FlatPart) {
+  using Part = TestType;
   Matrix of{};
   of.m = of.n = 768;
+  of.down = (of.m + Part::kRows - 1) / Part::kRows;
+  of.across = (of.n + Part::kColumns - 1) / Part::kColumns;
   of.k = 256;
-  of.tile_rows = 64;
-  of.tile_columns = matrix_f32::kWideColumns;
-  of.down = 12;
-  of.across = 8;
+  of.tile_rows = Part::kRows;
+  of.tile_columns = Part::kColumns;
   of.a_row = of.b_column = 1;
   of.a_k = of.m;
   of.b_k = of.n;
@@ -167,20 +169,27 @@ TEST_CASE("parts of 96 columns are for code that is made for operands whose line
     of.cut = cut_of(of, {true, true});
     return copied_cut(of, made);
   };
-  CHECK(copied(true).patch == matrix_f32::kWidePatch);
+  CHECK(copied(true).patch == Part::kPatch);
   CHECK(copied(true).groups == 4);
-  CHECK(matrix_f32::part_columns(copied(true)) == 96);
-  CHECK(copied(false).patch == matrix_f32::kTurnsPatch);
-  CHECK(matrix_f32::part_columns(copied(false)) == 64);
-  of.tile_columns = 64;
-  CHECK(copied(true).patch == matrix_f32::kTurnsPatch);
-  of.tile_columns = matrix_f32::kWideColumns;
-  of.tile_rows = 32;
-  CHECK(copied(true).patch == 0);
-  of.tile_rows = 64;
+  CHECK(matrix_f32::is_wide(copied(true)));
+  CHECK(matrix_f32::part_rows(copied(true)) == Part::kRows);
+  CHECK(matrix_f32::part_columns(copied(true)) == Part::kColumns);
+  CHECK(!matrix_f32::is_wide(copied(false)));
+  const auto is_wide_of = [&](int64_t rows, int64_t columns, int64_t k) {
+    of.tile_rows = rows;
+    of.tile_columns = columns;
+    of.k = k;
+    return matrix_f32::is_wide(copied(true));
+  };
+  CHECK(is_wide_of(Part::kRows, Part::kColumns, 4096));
+  // Neither of other tiles, nor of whole rounds and a block, nor of several segments, nor by line.
+  CHECK(!is_wide_of(Part::kRows, Part::kColumns / 2, 256));
+  CHECK(!is_wide_of(Part::kRows / 2, Part::kColumns, 256));
+  CHECK(!is_wide_of(Part::kRows, Part::kColumns, 320));
+  CHECK(!is_wide_of(Part::kRows, Part::kColumns, 4352));
   of.b_column = of.k;
   of.b_k = 1;
-  CHECK(copied(true).patch == matrix_f32::kTurnsPatch);
+  CHECK(!is_wide_of(Part::kRows, Part::kColumns, 256));
 }
 
 }  // namespace trek::device::test

@@ -1,5 +1,7 @@
 // Which work is put behind other work, which is not, and the reference's bits.
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -80,7 +82,7 @@ TEST_CASE("gradients that are long share the processors, and none waits for anot
     CHECK(errors_of(plan) == "");
     return plan;
   };
-  const auto node_that_gives = [](const Plan& plan, std::string_view name) {
+  const auto node_that_gives = [](const Plan& plan, std::string_view name) -> const Node& {
     const auto found = std::ranges::find_if(plan.nodes, [&](const Node& node) {
       return !node.results.empty() && plan.buffers[plan.views[node.results[0]].buffer].name == name;
     });
@@ -90,11 +92,20 @@ TEST_CASE("gradients that are long share the processors, and none waits for anot
   const auto tiles_of = [&](const Plan& plan, std::string_view name) {
     return plan.tilings[node_that_gives(plan, name).tiles];
   };
-  // 64 and 104 tiles of 64 x 64 are 168 for 132 processors: one behind the other on 36 of them.
+  // 64 and 104 tiles of 64 x 64 are 168 for 132 processors: one behind the other on 36 of them. Of these there is one for each.
   const Plan plan = plan_of(4096);
-  CHECK(tiles_of(plan, "%dv").columns == 96);
-  CHECK(tiles_of(plan, "%dw").columns == 96);
-  CHECK(tiles_of(plan, "%dv").count + tiles_of(plan, "%dw").count == 48 + 78);
+  CHECK(tiles_of(plan, "%dv").rows == 40);
+  CHECK(tiles_of(plan, "%dv").columns == 128);
+  CHECK(tiles_of(plan, "%dw").rows == 80);
+  CHECK(tiles_of(plan, "%dw").columns == 64);
+  std::multiset<uint32_t> busy;
+  for (const char* gradient : {"%dv", "%dw"}) {
+    const Node& node = node_that_gives(plan, gradient);
+    for (uint32_t i = 0; i < node.tasks; ++i)
+      busy.insert(plan.tasks[node.first_task + i].processor);
+  }
+  CHECK(busy.size() == 132);
+  CHECK(std::set(busy.begin(), busy.end()).size() == 132);
   const auto place_of = [&](std::string_view name) {
     const auto found = std::ranges::find(plan.buffers, name, &Buffer::name);
     REQUIRE(found != plan.buffers.end());
