@@ -527,15 +527,10 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
 // Compute warps and the kernel's other four begin with as many registers each; what these can do without, those get.
 // A multiplication of f32 takes a cycle more where two of its registers are in one bank, and ptxas finds places for 64
 // sums where that is rare only if there are more of them than 168. Warps that execute rows of a wide kernel
-// (emulator/jit) have none to take. The frame of a compiled program has less to do, and does with fewer.
+// (emulator/jit) have none to take.
 inline constexpr uint32_t kRegisters = 65536 / (device::kBlockThreads + kOtherThreads) / 8 * 8;
-#ifdef TREK_SPECIALISED
-inline constexpr uint32_t kOfCompute = 216;
-inline constexpr uint32_t kOfOthers = 72;
-#else
 inline constexpr uint32_t kOfCompute = 208;
 inline constexpr uint32_t kOfOthers = 88;
-#endif
 static_assert(device::kBlockThreads * kOfCompute + kOtherThreads * kOfOthers ==
               (device::kBlockThreads + kOtherThreads) * kRegisters);
 TREK_RESIDENT void take_registers() {
