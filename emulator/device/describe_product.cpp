@@ -165,10 +165,9 @@ std::vector<TensorMap> tensor_maps(const plan::Plan& plan, const plan::Node& nod
     // The dot order wants steps of 8 k to be whole: what is behind the last k would be +0 on both sides.
     const bool ordered = static_cast<Product>(of.product) == Product::ordered;
     const bool by_turns = ordered && tensor::takes_turns(of.cut);
-    const uint32_t part =
-        by_turns          ? left ? matrix_f32::part_rows(of.cut) : matrix_f32::part_columns(of.cut)
-                 : left || ordered ? kPartRows
-                          : of.part_columns;
+    const uint32_t part = by_turns          ? matrix_f32::part_lines(of.cut, left)
+                          : left || ordered ? kPartRows
+                                            : of.part_columns;
     // Lines of a copy where they are neighbours.
     const uint32_t at_once = by_turns ? tensor::lines_at_once(of.cut, left) : part;
     const bool halves = !left && tensor::brings_halves(of);

@@ -111,6 +111,8 @@ Cut copied_cut(const Matrix& of, bool made) {
   const int64_t k = of.k;
   if (k == 0 || cut.patch == 0) return {};
   if (cut.patch == kLargePatch) return cut;
+  // Of a single block most warps would have nothing to do.
+  if (k <= kBlock) return {};
   const auto blocks = static_cast<uint32_t>((k + kBlock - 1) / kBlock);
   // Behind whole rounds the slots of one of fewer blocks would be other groups' than before; a group that waits for such a
   // slot's second phase could take the first, if that is still to come, for it.
@@ -130,8 +132,7 @@ Cut copied_cut(const Matrix& of, bool made) {
     return copied;
   constexpr uint32_t kBits = std::bit_width(kTurnsLines - 1);
   constexpr uint32_t kWarpBits = 5;  // rows of a warp, which has all columns
-  // Of a single block most warps would have nothing to do.
-  if (cut.row_bits < kBits || cut.column_bits < kBits || k <= kBlock) return {};
+  if (cut.row_bits < kBits || cut.column_bits < kBits) return {};
   const uint32_t groups = kBlockThreads / 32 >> (cut.row_bits - kWarpBits);
   if (!has_whole_rounds(groups)) return {};
   copied.patch = kTurnsPatch;

@@ -89,6 +89,9 @@ TREK_ON_DEVICE constexpr uint32_t part_columns(const Cut& cut) {
   if (is<TallPart>(cut)) return TallPart::kColumns;
   return is<FlatPart>(cut) ? FlatPart::kColumns : 1u << cut.column_bits;
 }
+TREK_ON_DEVICE constexpr uint32_t part_lines(const Cut& cut, bool left) {
+  return left ? part_rows(cut) : part_columns(cut);
+}
 
 }  // namespace matrix_f32
 

@@ -59,8 +59,8 @@ struct Places<8, 8> {
 };
 
 // Gives the sums at `sums` of the part at kPart, of patches of so many rows and columns and of so many warps, an even number,
-// 1 << across_bits of them beside one another: to the result, or where it has a tail that is not plain, to kValues: [rows][columns]. By all
-// threads, which have left their sums.
+// 1 << across_bits of them beside one another: to the result, or where it has a tail that is not plain, to kValues:
+// [rows][columns]. By all threads, which have left their sums.
 template <uint32_t kRows, uint32_t kColumns>
 TREK_UNIT_CALL void give_sums(Task task, uint32_t sums, uint32_t warps, uint32_t across_bits) {
   using namespace slots_90a;  // NOLINT(google-build-using-namespace)

@@ -38,10 +38,11 @@ TREK_TILE uint32_t line_of(bool by_line, uint32_t lanes, uint32_t lane, uint32_t
 
 // A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
 // `first` is the warp's first line. Where lines are neighbours, the next k is kPitch bytes on.
-// `kStrip` bytes behind a lane's first four are the next. Places of k are counted from the first, or where move() has been
-// to.
-template <bool kByLine, uint32_t kLanes, uint32_t kPitch, uint32_t kStrip = 16 * kLanes>
+// Places of k are counted from the first, or where move() has been to.
+template <bool kByLine, uint32_t kLanes, uint32_t kPitch>
 struct Lines {
+  static constexpr uint32_t kStrip = 16 * kLanes;  // bytes from a lane's first four to the next
+
   uint32_t at;    // of the slot at hand: the lane's first line
   uint32_t swap;  // by line: the lane's part of the swizzle
 

@@ -168,13 +168,15 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
 TREK_TILE void multiply_turns_90a(const Task& task, uint32_t step) {
   using namespace turns_90a;  // NOLINT(google-build-using-namespace)
   const Cut& cut = kept_cut(task);
-  if (is<LongPart>(cut))
-    multiply<Long>(task, step);
-  else if (is<TallPart>(cut))
-    multiply<Tall>(task, step);
-  else if (is<FlatPart>(cut))
-    multiply<Flat>(task, step);
-  else if (cut.left.by_line != 0 && cut.right.by_line != 0)
+  const uint32_t sums = sums_at(tensor::memory_of(task), cut);
+  const auto wide = [&]<class Of>(Of) TREK_TILE_LAMBDA {
+    multiply<Of>(task, step);
+    give_sums<Of::kRows, Of::kColumns>(task, sums, kWarps / kWideGroups, Of::kBeside - 1);
+  };
+  if (is<LongPart>(cut)) return wide(Long());
+  if (is<TallPart>(cut)) return wide(Tall());
+  if (is<FlatPart>(cut)) return wide(Flat());
+  if (cut.left.by_line != 0 && cut.right.by_line != 0)
     multiply<Square<true, true>>(task, step);
   else if (cut.left.by_line != 0)
     multiply<Square<true, false>>(task, step);
@@ -182,14 +184,7 @@ TREK_TILE void multiply_turns_90a(const Task& task, uint32_t step) {
     multiply<Square<false, true>>(task, step);
   else
     multiply<Square<false, false>>(task, step);
-  const uint32_t sums = sums_at(tensor::memory_of(task), cut);
-  constexpr uint32_t kOfGroup = kWarps / kWideGroups;  // of a wide part
-  if (is<LongPart>(cut))
-    give_sums<Long::kRows, Long::kColumns>(task, sums, kOfGroup, 0);
-  else if (is_wide(cut))
-    give_sums<Tall::kRows, Tall::kColumns>(task, sums, kOfGroup, is<FlatPart>(cut) ? 1 : 0);
-  else
-    give_sums<8, 8>(task, sums, part_rows(cut) / kWarpRows, 0);
+  give_sums<8, 8>(task, sums, part_rows(cut) / kWarpRows, 0);
 }
 
 }  // namespace trek::device::matrix_f32

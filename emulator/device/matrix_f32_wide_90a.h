@@ -23,27 +23,22 @@ TREK_TILE uint32_t line_of(uint32_t lanes, uint32_t lane, uint32_t i) {
   return i / 4 * 4 * lanes + together * lane + i % 4;
 }
 
-// A lane's lines of an operand of kPanelLines in a slot, of which `first` is the warp's first.
+// A lane's lines of an operand of kPanelLines in a slot, of which `first` is the warp's first: fours, and the last two.
 template <uint32_t kPatch, uint32_t kLanes, uint32_t kPanelLines>
-struct Lines {
-  static constexpr uint32_t kFours = kPatch / 4;
-  static constexpr uint32_t kPitch = kPanelLines * 4;  // from one k to the next
-  static constexpr uint32_t kStrip = 4 * kLanes * 4;   // from four lines to the next
+struct Lines : slots_90a::Lines<false, kLanes, kPanelLines * 4> {
+  using Fours = slots_90a::Lines<false, kLanes, kPanelLines * 4>;
 
-  uint32_t at;
-  uint32_t two;  // the last ones
+  uint32_t two;
 
   TREK_ON_DEVICE Lines(uint32_t panel, uint32_t first, uint32_t lane)
-      : at(panel + first * 4 + 16 * lane), two(panel + first * 4 + kFours * kStrip + 8 * lane) {}
-  // From one place of the slot to another.
+      : Fours(panel, first, lane), two(panel + first * 4 + kPatch / 4 * Fours::kStrip + 8 * lane) {}
   TREK_ON_DEVICE void move(uint32_t from, uint32_t to) {
-    at += (to - from) * kPitch;
-    two += (to - from) * kPitch;
+    Fours::move(from, to);
+    two += (to - from) * (kPanelLines * 4);
   }
-  TREK_ON_DEVICE Float4 load(uint32_t k, uint32_t strip) const {
-    return load_four(at + k * kPitch + strip * kStrip);
+  TREK_ON_DEVICE Float2 load_two(uint32_t k) const {
+    return matrix_f32::load_two(two + k * (kPanelLines * 4));
   }
-  TREK_ON_DEVICE Float2 load_last(uint32_t k) const { return load_two(two + k * kPitch); }
 };
 
 // What a lane has of one operand, at one k and at the next.
@@ -62,8 +57,8 @@ struct Elements {
   template <class Lines>
   TREK_ON_DEVICE void load(const Lines& lines, uint32_t k, uint32_t place) {
 #pragma unroll
-    for (uint32_t s = 0; s < kFours; ++s) of[k % 2][s] = lines.load(place, s);
-    if constexpr (kHasTwo) two[k % 2] = lines.load_last(place);
+    for (uint32_t s = 0; s < kFours; ++s) of[k % 2][s] = lines.load_lines(place, s);
+    if constexpr (kHasTwo) two[k % 2] = lines.load_two(place);
   }
   template <class Lines>
   TREK_ON_DEVICE void begin(const Lines& lines) {

@@ -64,8 +64,7 @@ TREK_ON_DEVICE constexpr uint32_t large_slots(int64_t k) {
 TREK_ON_DEVICE constexpr uint32_t turns_slots(const Cut& cut) { return 2 * cut.groups; }
 // Of lines of an operand of these that are neighbours, how many a copy brings.
 TREK_ON_DEVICE constexpr uint32_t lines_at_once(const Cut& cut, bool left) {
-  if (!matrix_f32::is_wide(cut)) return matrix_f32::kTurnsLines;
-  return left ? matrix_f32::part_rows(cut) : matrix_f32::part_columns(cut);
+  return matrix_f32::is_wide(cut) ? matrix_f32::part_lines(cut, left) : matrix_f32::kTurnsLines;
 }
 TREK_ON_DEVICE constexpr bool takes_turns(const Cut& cut) {
   return cut.patch == matrix_f32::kTurnsPatch || matrix_f32::is_wide(cut);

@@ -203,7 +203,8 @@ double turns_of(const Device& device, const ProductWork& work, const MatrixTiles
 
 // ---- ordered -------------------------------------------------------------------------------------
 
-// Whether the copy engine brings blocks of k for so many groups of warps, which take them by turns (device/matrix_f32_turns_90a.h).
+// Whether a copy engine brings blocks of k for so many groups of warps, which take them by turns
+// (device/matrix_f32_turns_90a.h).
 bool has_turns(const ProductWork& work, const MatrixTiles& tiles, int64_t groups) {
   const int64_t blocks = parts_of(depth_of(work, tiles), kBlock);
   return work.element == isa::DType::f32 && work.copied && work.shape.k % kOrderedDepth == 0 &&

@@ -26,21 +26,27 @@ RUNS = [  # K, transposes, what follows, trips, nodes
     (8328, "tb", "tanh", 1, 1),
     (12288, "ta", "bias", 1, 3),
 ]
-BROAD = [  # rows and columns of a part; rows, columns, K, what follows, trips: transposed on the left
-    (64, 96, 64, 96, 512, "", 3),
-    (64, 96, 136, 200, 248, "bias", 2),
-    (64, 96, 300, 292, 1000, "tanh", 1),
-    (64, 96, 184, 104, 744, "relu", 2),
-    (64, 96, 60, 388, 4096, "bias", 1),
-    (80, 64, 80, 64, 512, "", 3),
-    (80, 64, 168, 136, 248, "bias", 2),
-    (80, 64, 300, 284, 1000, "tanh", 1),
-    (80, 64, 76, 260, 4096, "relu", 1),
-    (40, 128, 40, 128, 512, "", 3),
-    (40, 128, 88, 264, 248, "bias", 2),
-    (40, 128, 284, 300, 1000, "tanh", 1),
-    (40, 128, 36, 388, 4096, "relu", 1),
-]
+BROAD = {  # rows and columns of a part: rows, columns, K, what follows, trips; transposed on the left
+    (64, 96): [
+        (64, 96, 512, "", 3),
+        (136, 200, 248, "bias", 2),
+        (300, 292, 1000, "tanh", 1),
+        (184, 104, 744, "relu", 2),
+        (60, 388, 4096, "bias", 1),
+    ],
+    (80, 64): [
+        (80, 64, 512, "", 3),
+        (168, 136, 248, "bias", 2),
+        (300, 284, 1000, "tanh", 1),
+        (76, 260, 4096, "relu", 1),
+    ],
+    (40, 128): [
+        (40, 128, 512, "", 3),
+        (88, 264, 248, "bias", 2),
+        (284, 300, 1000, "tanh", 1),
+        (36, 388, 4096, "relu", 1),
+    ],
+}
 STEPS = [  # optimizer, what it has besides w and the gradient, attributes; rows, columns, K, parts
     ("adam!", ["m", "v"], "lr=0.01, step=$s", 64, 36, 20000, 3),
     ("adamw!", ["m", "v"], "lr=0.01, weight_decay=0.1, step=$s", 33, 45, 12400, 2),
@@ -91,9 +97,12 @@ for i, (depth, form, end, trips, nodes) in enumerate(RUNS):
     product(i, HIGH, WIDE, depth, form, end, trips)
     remember(HIGH, WIDE, depth, rows=128, columns=128, split=nodes, runs=processors)
 
-for i, (high, wide, rows, columns, depth, end, trips) in enumerate(BROAD, len(RUNS)):
-    product(i, rows, columns, depth, "ta", end, trips)
-    remember(rows, columns, depth, rows=high, columns=wide, split=1)
+i = len(RUNS)
+for (high, wide), products in BROAD.items():
+    for rows, columns, depth, end, trips in products:
+        product(i, rows, columns, depth, "ta", end, trips)
+        remember(rows, columns, depth, rows=high, columns=wide, split=1)
+        i += 1
 
 for i, (opcode, besides, attributes, rows, columns, depth, parts) in enumerate(STEPS):
     tensor("state", f"x{i}", depth, rows, normal(i + 301))

@@ -174,22 +174,24 @@ TEMPLATE_TEST_CASE("wide parts are for code that is made for operands whose line
   CHECK(matrix_f32::is_wide(copied(true)));
   CHECK(matrix_f32::part_rows(copied(true)) == Part::kRows);
   CHECK(matrix_f32::part_columns(copied(true)) == Part::kColumns);
-  CHECK(!matrix_f32::is_wide(copied(false)));
-  const auto is_wide_of = [&](int64_t rows, int64_t columns, int64_t k) {
+  CHECK(copied(false).patch == matrix_f32::kTurnsPatch);
+  CHECK(matrix_f32::part_columns(copied(false)) == 64);
+  const auto patch_of = [&](int64_t rows, int64_t columns, int64_t k) {
     of.tile_rows = rows;
     of.tile_columns = columns;
     of.k = k;
-    return matrix_f32::is_wide(copied(true));
+    return copied(true).patch;
   };
-  CHECK(is_wide_of(Part::kRows, Part::kColumns, 4096));
-  // Neither of other tiles, nor of whole rounds and a block, nor of several segments, nor by line.
-  CHECK(!is_wide_of(Part::kRows, Part::kColumns / 2, 256));
-  CHECK(!is_wide_of(Part::kRows / 2, Part::kColumns, 256));
-  CHECK(!is_wide_of(Part::kRows, Part::kColumns, 320));
-  CHECK(!is_wide_of(Part::kRows, Part::kColumns, 4352));
-  of.b_column = of.k;
+  CHECK(patch_of(Part::kRows, Part::kColumns, 4096) == Part::kPatch);
+  // Neither of other tiles, nor of one block, of whole rounds and a block or of several segments, nor by line.
+  CHECK(patch_of(64, 64, 256) == matrix_f32::kTurnsPatch);
+  CHECK(patch_of(32, Part::kColumns, 256) == 0);
+  CHECK(patch_of(Part::kRows, Part::kColumns, 64) == 0);
+  CHECK(patch_of(Part::kRows, Part::kColumns, 320) != Part::kPatch);
+  CHECK(patch_of(Part::kRows, Part::kColumns, 4352) == matrix_f32::kTurnsPatch);
+  of.b_column = of.k = 256;
   of.b_k = 1;
-  CHECK(!is_wide_of(Part::kRows, Part::kColumns, 256));
+  CHECK(patch_of(Part::kRows, Part::kColumns, 256) == matrix_f32::kTurnsPatch);
 }
 
 }  // namespace trek::device::test
