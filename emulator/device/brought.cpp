@@ -200,6 +200,7 @@ uint32_t ring_uses(const Node& node) {
   note(all.ends, kEnded);
   note(way_of(of) == Way::tensor_cores && part_of_runs(of) == OfRuns::ended, kBegunAdded);
   note(of.meets != 0, kMet);
+  uses |= way_of(of) == Way::tensor_cores ? kByTensorCores : kInOrder;
   return uses;
 }
 

@@ -110,14 +110,16 @@ struct RingState {
 
 // What tiles of a program's products do with the ring: the frame of a compiled program has code for no more.
 enum RingUse : uint32_t {
-  kAskedByLine = 1,    // is_asked_by_line()
-  kAskedBySlot = 2,    // any other
-  kHalvesBrought = 4,  // Brought::brings_halves
-  kColumnsShared = 8,  // Brought::shares_columns
-  kDepthShared = 16,   // Brought::shares_depth
-  kEnded = 32,         // Brought::ends
-  kBegunAdded = 64,    // of a product in runs: what others have begun is added
-  kMet = 128,          // Brought::meeting
+  kAskedByLine = 1,      // is_asked_by_line()
+  kAskedBySlot = 2,      // any other
+  kHalvesBrought = 4,    // Brought::brings_halves
+  kColumnsShared = 8,    // Brought::shares_columns
+  kDepthShared = 16,     // Brought::shares_depth
+  kEnded = 32,           // Brought::ends
+  kBegunAdded = 64,      // of a product in runs: what others have begun is added
+  kMet = 128,            // Brought::meeting
+  kByTensorCores = 256,  // who multiplies what is brought
+  kInOrder = 512,
 };
 // Of a node that has tensor maps. Host only.
 uint32_t ring_uses(const Node& node);

@@ -22,7 +22,8 @@ TREK_TILE bool may(RingUse use) {
 #ifdef TREK_SPECIALISED
   return (trek_ring_uses() & use) != 0;
 #else
-  return use == kAskedByLine || use == kAskedBySlot || use == kEnded;
+  return use == kAskedByLine || use == kAskedBySlot || use == kEnded || use == kByTensorCores ||
+         use == kInOrder;
 #endif
 }
 TREK_TILE bool brings_halves(const Brought& brought) {

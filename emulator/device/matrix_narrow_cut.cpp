@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kFewThreads = 64;      // with all columns each; fewer: a column each
 constexpr uint32_t kAtOnce = 96 * 1024;   // bytes of all k that come as one part
-constexpr uint32_t kOfAPart = 48 * 1024;  // else
+constexpr uint32_t kOfAPart = 88 * 1024;  // else: each is waited for
 constexpr uint32_t kSpread = 64;  // bytes that blocks of neighbouring lines are apart, at most
 
 uint32_t blocks_of(uint32_t k) { return (k + kBlock - 1) / kBlock; }

@@ -48,12 +48,30 @@ TREK_TILE uint32_t strip_of(const Matrix& of) {
   return reads <= 1 ? kStrip : reads == 2 ? kStrip / 2 : reads <= 4 ? kStrip / 4 : 1;
 }
 
-// The right operand's columns from `column` on: [k][column].
+// The right operand's columns from `column` on: [k][column]. Where a column's k are neighbours, and columns too, four of these
+// are as many fours in line as they have k; else every number is a request of its own, of which a warp's are on 32 lines.
 TREK_TILE void load_right(const Matrix& of, const std::byte* data, int64_t column,
                           Float4 (&right)[kShallowDepth]) {
-  each_row<kShallowDepth>(static_cast<uint32_t>(of.k), [&](uint32_t k) TREK_TILE_LAMBDA {
+  const auto depth = static_cast<uint32_t>(of.k);
+  const auto four_at = [&](int64_t element) TREK_TILE_LAMBDA {
+    return *reinterpret_cast<const Float4*>(data + 4 * element);
+  };
+  if (of.b_k == 1 && of.b_column == of.k) {
+    float in_line[kFour * kShallowDepth];
+    each_row<kShallowDepth>(depth, [&](uint32_t i) TREK_TILE_LAMBDA {
+      const Float4 four = four_at(column * of.b_column + kFour * i);
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kFour; ++e) in_line[kFour * i + e] = four[e];
+    });
+    each_row<kShallowDepth>(depth, [&](uint32_t k) TREK_TILE_LAMBDA {
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kFour; ++e) right[k][e] = in_line[e * depth + k];
+    });
+    return;
+  }
+  each_row<kShallowDepth>(depth, [&](uint32_t k) TREK_TILE_LAMBDA {
     if (of.b_column == 1) {
-      right[k] = *reinterpret_cast<const Float4*>(data + 4 * (k * of.b_k + column));
+      right[k] = four_at(k * of.b_k + column);
       return;
     }
     TREK_UNROLLED

@@ -124,6 +124,14 @@ TREK_UNIT bool has_part(const Node& node, uint32_t number) {
 struct __attribute__((may_alias, aligned(16))) Fours {
   float x[4];
 };
+// All that a step of four elements reads.
+struct StepFour {
+  Fours w{};
+  Fours m{};
+  Fours v{};
+  Fours g{};
+  Fours part[kMostParts]{};
+};
 #ifdef __CUDA__
 inline constexpr int kTurns = 2;  // fours that a thread has at once
 #else
@@ -155,26 +163,52 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       const auto* gs = reinterpret_cast<const Fours*>(task.memory(g_of));
       const int64_t end = (first + count) / 4;
       const int64_t threads = task.threads();
-      TREK_ROLLED
-      for (int64_t i = first / 4 + task.thread(); i < end; i += kTurns * threads) {
-        // All that a thread wants is on its way before it begins.
-        Fours part[kTurns][kMostParts]{};
-        Fours w[kTurns]{};
-        Fours m[kTurns]{};
-        Fours v[kTurns]{};
-        Fours g[kTurns]{};
+      const auto load = [&](int64_t at, StepFour& to) TREK_TILE_LAMBDA {
         TREK_UNROLLED
-        for (int t = 0; t < kTurns; ++t) {
-          const int64_t at = i + t * threads;
-          if (at >= end) continue;
-          TREK_UNROLLED
-          for (uint32_t p = 0; p < kMostParts; ++p)
-            if (has_part(node, p)) part[t][p] = fours_of(node.operands + p)[at];
-          w[t] = ws[at];
-          g[t] = gs[at];
-          if constexpr (kHasV) v[t] = vs[at];
-          if constexpr (kHasM) m[t] = ms[at];
+        for (uint32_t p = 0; p < kMostParts; ++p)
+          if (has_part(node, p)) to.part[p] = fours_of(node.operands + p)[at];
+        to.w = ws[at];
+        to.g = gs[at];
+        if constexpr (kHasV) to.v = vs[at];
+        if constexpr (kHasM) to.m = ms[at];
+      };
+      const auto step = [&](int64_t at, StepFour& of) TREK_TILE_LAMBDA {
+        TREK_UNROLLED
+        for (uint32_t p = 0; p < kMostParts; ++p)
+          if (has_part(node, p)) {
+            TREK_UNROLLED
+            for (int e = 0; e < 4; ++e) of.g.x[e] += of.part[p].x[e];
+          }
+        TREK_UNROLLED
+        for (int e = 0; e < 4; ++e)
+          of.w.x[e] = next_weight<kOpcode, C>(with, of.w.x[e], of.m.x[e], of.v.x[e], of.g.x[e]);
+        ws[at] = of.w;
+        if constexpr (kHasV) vs[at] = of.v;
+        if constexpr (kHasM) ms[at] = of.m;
+      };
+      int64_t i = first / 4 + task.thread();
+      if (kSpecialised && threads == kBlockThreads) {
+        // What takes a step of four elements is hundreds of instructions, which are on their way for as long as data is: so
+        // they are there once, and what the next turn reads is asked for before.
+        StepFour here;
+        if (i < end) load(i, here);
+        TREK_ROLLED
+        while (i < end) {
+          const int64_t next = i + threads;
+          StepFour ahead;
+          if (next < end) load(next, ahead);
+          step(i, here);
+          here = ahead;
+          i = next;
         }
+      }
+      TREK_ROLLED
+      for (; i < end; i += kTurns * threads) {
+        // All that a thread wants is on its way before it begins.
+        StepFour fours[kTurns];
+        TREK_UNROLLED
+        for (int t = 0; t < kTurns; ++t)
+          if (i + t * threads < end) load(i + t * threads, fours[t]);
         TREK_UNROLLED
         for (int t = 0; t < kTurns; ++t) {
           const int64_t next = i + (kTurns + t) * threads;
@@ -185,22 +219,8 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
           if constexpr (kHasM) prefetch(ms + next);
         }
         TREK_UNROLLED
-        for (int t = 0; t < kTurns; ++t) {
-          const int64_t at = i + t * threads;
-          if (at >= end) continue;
-          TREK_UNROLLED
-          for (uint32_t p = 0; p < kMostParts; ++p)
-            if (has_part(node, p)) {
-              TREK_UNROLLED
-              for (int e = 0; e < 4; ++e) g[t].x[e] += part[t][p].x[e];
-            }
-          TREK_UNROLLED
-          for (int e = 0; e < 4; ++e)
-            w[t].x[e] = next_weight<kOpcode, C>(with, w[t].x[e], m[t].x[e], v[t].x[e], g[t].x[e]);
-          ws[at] = w[t];
-          if constexpr (kHasV) vs[at] = v[t];
-          if constexpr (kHasM) ms[at] = m[t];
-        }
+        for (int t = 0; t < kTurns; ++t)
+          if (i + t * threads < end) step(i + t * threads, fours[t]);
       }
       count = first + count - 4 * end;
       first = 4 * end;

@@ -146,21 +146,30 @@ void Levels::find_gradients() {
 
 // The level at which each of the nodes from `first` on, which do so much work, shares the processors. Gradients can wait
 // for each other, and stand one behind the other (put_off.h): those that keep all processors busy for long share these as
-// if they were of the last one's level, so that together they fill them.
+// if they were of the last one's level, so that together they fill them. What comes behind them, and could have been done long
+// before, has all of them; and so has what it could have been done beside.
 std::vector<uint32_t> Levels::levels_of(uint32_t first, std::span<const double> work) const {
   constexpr double kLong = 100'000;  // cycles
+  const auto end = static_cast<uint32_t>(first + work.size());
   std::vector<uint32_t> levels;
-  uint32_t last = 0;
+  uint32_t last = 0;       // level of a gradient
+  uint32_t last_node = 0;  // and the last of them in the program
   double all = 0;
-  for (uint32_t n = first; n < first + work.size(); ++n) {
+  for (uint32_t n = first; n < end; ++n) {
     levels.push_back(plan_.nodes[n].level);
     if (!is_gradient_[n]) continue;
     last = std::max(last, levels.back());
+    last_node = n;
     all += work[n - first];
   }
   if (all < kLong * plan_.device.processors) return levels;
-  for (uint32_t n = first; n < first + work.size(); ++n)
+  uint32_t behind = std::ranges::max(levels);
+  for (uint32_t n = first; n < end; ++n) {
+    const bool is_late =
+        n > last_node && levels[n - first] <= last && plan_.nodes[n].unit != Unit::optimizer;
     if (is_gradient_[n]) levels[n - first] = last;
+    if (is_late) levels[n - first] = ++behind;
+  }
   return levels;
 }
 

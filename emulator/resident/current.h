@@ -8,14 +8,35 @@
 
 namespace trek::resident {
 
+#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
+// Where shared memory of a block begins that is in no cluster, behind what the system has of it; check_shared_memory().
+inline constexpr uint32_t kSharedBegins = 1024;
+// Whether the program's blocks are clusters.
+TREK_RESIDENT bool are_in_pairs() {
+  return device::tensor::may(device::tensor::kColumnsShared) ||
+         device::tensor::may(device::tensor::kDepthShared);
+}
+#endif
+
 // The block's shared memory: what units work in, and the pipeline's. The address is hidden from the compiler, or
 // it works out everything that does not change before the loop of the compute warps, where there are not
-// registers for it across calls, and keeps it in memory.
+// registers for it across calls, and keeps it in memory. So does ptxas on Hopper with the address itself, which has the
+// block's number in its cluster; but not with a number, which it is in blocks that are in none.
 TREK_RESIDENT Shared& pipeline() {
   uint32_t address = shared_address(device::memory_of_units) + device::kSharedBytes;
+#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
+  if (!are_in_pairs())
+    asm volatile("mov.u32 %0, %1;" : "=r"(address) : "n"(kSharedBegins + device::kSharedBytes));
+#endif
   asm volatile("" : "+r"(address));
   return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
 }
+#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
+TREK_RESIDENT void check_shared_memory() {
+  if (!are_in_pairs() && shared_address(device::memory_of_units) != kSharedBegins)
+    asm volatile("trap;");
+}
+#endif
 // This thread's number, for the same reason read anew.
 TREK_RESIDENT uint32_t thread_number() {
   uint32_t thread;
@@ -32,24 +53,37 @@ TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slo
           shared.launch.seed, slot.due.counters};
 }
 
-// Where a warp of the compute warps is: twice the number of its task, and 1 where one has trapped. It is in shared
+// Where a warp of the compute warps is: twice the number of its task, and 1 where one has trapped; and in a compiled
+// program kMayTrap while this one may, which is asked behind it. It is in shared
 // memory, and read anew where it is wanted: accumulators of products take all registers, and what the loop kept in one
 // would go through local memory, even in tasks that have no accumulators.
 class Place {
  public:
   TREK_RESIDENT Place()
       : at_(pipeline().place + thread_number() / 32), place_(load_volatile(at_)) {}
-  TREK_RESIDENT uint32_t number() const { return place_ >> 1; }
+  TREK_RESIDENT uint32_t number() const { return (place_ & ~kMayTrap) >> 1; }
   TREK_RESIDENT bool trapped() const { return (place_ & 1) != 0; }
+#ifdef TREK_SPECIALISED
+  TREK_RESIDENT bool may_trap() const { return (place_ & kMayTrap) != 0; }
+  TREK_RESIDENT void say_may_trap() const {
+    if (thread_number() % 32 == 0) store_volatile(at_, place_ | kMayTrap);
+    warp_sync();
+  }
+#endif
   // All lanes are through with this task and its slot. The block has to meet before the next one.
   TREK_RESIDENT void go_on(bool trapped) const {
     warp_sync();
     const uint32_t lane = thread_number() % 32;
     if (lane < kWarpArrivals) barrier_arrive(&pipeline().executed[number() % kSlots]);
-    if (lane == 0) store_volatile(at_, (place_ + 2) | (trapped ? 1 : 0));
+    if (lane == 0) store_volatile(at_, ((place_ & ~kMayTrap) + 2) | (trapped ? 1 : 0));
   }
 
  private:
+#ifdef TREK_SPECIALISED
+  static constexpr uint32_t kMayTrap = 1u << 31;
+#else
+  static constexpr uint32_t kMayTrap = 0;
+#endif
   uint32_t* at_;
   uint32_t place_;
 };

@@ -55,7 +55,6 @@ TREK_RESIDENT bool await_pair(Shared& shared, uint32_t n, uint32_t barrier, uint
 
 // Behind the last task. Where a task was left, what the other block has sent may still be under way.
 TREK_RESIDENT void part_from_pair(const Shared& shared) {
-  if constexpr (!device::kHasPairs) return;
   constexpr uint64_t kUnderWay = 100'000;  // nanoseconds
   if (pair_has_left(shared))
     for (const uint64_t begin = nanoseconds(); nanoseconds() - begin < kUnderWay;) pause();

@@ -71,7 +71,7 @@ class Controller {
       uint32_t place = kNone;
       uint32_t alike = 0;
       if (lane_ == 0) {
-        if (load_volatile(&shared_.left) == 0) {
+        if (load_volatile(&shared().left) == 0) {
           if (walker_.next() != nullptr) place = walker_.place();
           const Repeats repeats = walker_.repeats();
           alike = repeats.trips << kTaskBits | repeats.tasks;
@@ -82,7 +82,7 @@ class Controller {
       if (alike >> kTaskBits != 0) repeat(alike & ((1u << kTaskBits) - 1), alike >> kTaskBits);
       Slot& slot = next_slot();
       if (place != kNone)
-        name(slot, shared_.window.record[place % (kChunks * kChunk)], place);
+        name(slot, shared().window.record[place % (kChunks * kChunk)], place);
       else if (lane_ == 0)
         slot.source = nullptr;
       give();
@@ -97,13 +97,21 @@ class Controller {
   static constexpr uint32_t kNone = ~0u;
   static constexpr uint32_t kTaskBits = 8;
 
+  // A compiled program has few registers for this warp (Registers): there the address is found anew.
+  TREK_RESIDENT Shared& shared() const {
+#ifdef TREK_SPECIALISED
+    return pipeline();
+#else
+    return shared_;
+#endif
+  }
   // The slot that comes, once it is free; and on to the filler with it.
   TREK_RESIDENT Slot& next_slot() {
-    if (n_ >= kSlots) barrier_wait(&shared_.freed[n_ % kSlots], phase(n_ - kSlots));
-    return shared_.slot[n_ % kSlots];
+    if (n_ >= kSlots) barrier_wait(&shared().freed[n_ % kSlots], phase(n_ - kSlots));
+    return shared().slot[n_ % kSlots];
   }
   TREK_RESIDENT void give() {
-    warp_arrive(&shared_.named[n_ % kSlots], lane_);
+    warp_arrive(&shared().named[n_ % kSlots], lane_);
     ++n_;
   }
 
@@ -164,7 +172,7 @@ class Controller {
   }
 
   const Launch& launch_;
-  Shared& shared_;
+  [[maybe_unused]] Shared& shared_;
   uint32_t lane_;
   const Record* queue_;
   Walker<Queue> walker_;
@@ -257,8 +265,13 @@ TREK_RESIDENT bool has_trapped() {
 // A task of any kind that has none of its own. Everything is worked out anew, before the task and behind it, so
 // that nothing is kept meanwhile; and it is in line, as units are called from here, because around a call whose
 // callee may return one thread after the other ptxas keeps a barrier of the warp, in local memory where all
-// registers are taken.
+// registers are taken. In a compiled program, where nothing is quick here, it is called: else what control() is given would
+// take registers from all nodes.
+#ifdef TREK_SPECIALISED
+TREK_RESIDENT_CALL bool perform_any() {
+#else
 TREK_RESIDENT bool perform_any() {
+#endif
   Shared& shared = pipeline();
   Slot& slot = shared.slot[Place().number() % kSlots];
 #ifndef TREK_SPECIALISED
@@ -273,14 +286,15 @@ TREK_RESIDENT bool perform_any() {
 }
 
 #ifdef TREK_SPECIALISED
-// A task of a node, whose code waits for the inputs itself.
-TREK_RESIDENT bool perform_node(const Shared& shared, Slot& slot, Kind kind) {
+// A task of a node, whose code waits for the inputs itself. What is wanted behind it is read anew: a register that is kept
+// across the calls of all nodes is one that none of them may take, and where ptxas found none left the loops of f32 products
+// took 1.47 cycles a multiplication instead of 1.23 (../device/README.md).
+TREK_RESIDENT void perform_node(const Shared& shared, Slot& slot) {
   trek_execute_node(slot.record.weight, environment_of(shared, slot).arena,
                     reinterpret_cast<const uint32_t*>(slot.node),
                     reinterpret_cast<const uint32_t*>(slot.descriptor), shared.launch.seed,
                     slot.due.counters, slot.record.first, slot.record.count, &slot.fault,
                     slot.times);
-  return may_trap(kind) && has_trapped();
 }
 #endif
 
@@ -388,14 +402,19 @@ TREK_RESIDENT void compute() {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.filled[n % kSlots], phase(n));
     const auto kind = static_cast<Kind>(same_for_all(static_cast<uint32_t>(slot.record.kind)));
-    bool trapped = false;
 #ifdef TREK_SPECIALISED
     if (is_of_unit(kind)) {
-      trapped = perform_node(shared, slot, kind);
-    } else if (is_ready(shared, slot, place)) {
+      if (may_trap(kind)) place.say_may_trap();
+      perform_node(shared, slot);
+      const Place here;
+      here.go_on(here.may_trap() && has_trapped());
+    } else {
+      const bool ready = is_ready(shared, slot, place);
       if (kind == Kind::halt) return Place().go_on(false);
-      trapped = perform_any();
+      Place().go_on(ready && perform_any());
+    }
 #else
+    bool trapped = false;
     if (kind == Kind::thin) {
       perform_thin();
     } else if (kind == Kind::stays) {
@@ -426,12 +445,12 @@ TREK_RESIDENT void compute() {
       } else {
         trapped = perform_any();
       }
-#endif
     } else if (kind == Kind::halt) {
       return Place().go_on(false);
     }
-    // The signaller need not wait until the warps have met.
     Place().go_on(trapped);
+#endif
+    // The signaller need not wait until the warps have met.
     block_of_units(pipeline()).sync();
   }
 }
@@ -527,22 +546,44 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
 // Compute warps and the kernel's other four begin with as many registers each; what these can do without, those get.
 // A multiplication of f32 takes a cycle more where two of its registers are in one bank, and ptxas finds places for 64
 // sums where that is rare only if there are more of them than 168. Warps that execute rows of a wide kernel
-// (emulator/jit) have none to take.
+// (emulator/jit) have none to take; and those that ask for copies for tensor cores have work for more.
+struct Registers {
+  uint32_t of_compute;
+  uint32_t of_others;
+};
 inline constexpr uint32_t kRegisters = 65536 / (device::kBlockThreads + kOtherThreads) / 8 * 8;
-inline constexpr uint32_t kOfCompute = 208;
-inline constexpr uint32_t kOfOthers = 88;
-static_assert(device::kBlockThreads * kOfCompute + kOtherThreads * kOfOthers ==
-              (device::kBlockThreads + kOtherThreads) * kRegisters);
+constexpr bool are_all(Registers r) {
+  return device::kBlockThreads * r.of_compute + kOtherThreads * r.of_others ==
+         (device::kBlockThreads + kOtherThreads) * kRegisters;
+}
+inline constexpr Registers kShared = {208, 88};
+inline constexpr Registers kInOrder = {216, 72};  // compiled, and all products are by the dot order
+static_assert(are_all(kShared) && are_all(kInOrder));
+#ifdef TREK_SM90A
+TREK_RESIDENT bool has_registers_to_share() {
+  return device::block_threads() == device::kBlockThreads;
+}
+TREK_RESIDENT bool multiplies_in_order() {
+  return device::tensor::may(device::tensor::kInOrder) &&
+         !device::tensor::may(device::tensor::kByTensorCores);
+}
+#endif
 TREK_RESIDENT void take_registers() {
 #ifdef TREK_SM90A
-  if (device::block_threads() == device::kBlockThreads)
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kOfCompute));
+  if (!has_registers_to_share()) return;
+  if (multiplies_in_order())
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kInOrder.of_compute));
+  else
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kShared.of_compute));
 #endif
 }
 TREK_RESIDENT void give_registers() {
 #ifdef TREK_SM90A
-  if (device::block_threads() == device::kBlockThreads)
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kOfOthers));
+  if (!has_registers_to_share()) return;
+  if (multiplies_in_order())
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kInOrder.of_others));
+  else
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kShared.of_others));
 #endif
 }
 
@@ -558,6 +599,9 @@ resident(const trek::resident::Launch parameters) {
   const uint32_t processor = __nvvm_read_ptx_sreg_ctaid_x();
   const uint32_t computing = trek::device::block_threads();
   if (thread == 0) {
+#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
+    check_shared_memory();
+#endif
     shared.launch = parameters;
     for (uint32_t s = 0; s < kSlots; ++s) {
       barrier_init(&shared.named[s], kWarpArrivals);
@@ -601,5 +645,6 @@ resident(const trek::resident::Launch parameters) {
       signal_all(launch, shared, state, lane);
     }
   }
-  part_from_pair(shared);  // in one place: synccheck takes two for threads that have parted
+  if constexpr (trek::device::kHasPairs)
+    part_from_pair(pipeline());  // in one place: synccheck takes two for threads that have parted
 }

@@ -79,6 +79,9 @@ struct Variable {
   size_t bytes = 0;
 };
 
+// What the system has of a block's shared memory, in front of what a module declares: as on a Hopper.
+inline constexpr uint32_t kReservedShared = 1024;
+
 struct Module {
   std::vector<Instruction> instructions;
   std::vector<Function> functions;

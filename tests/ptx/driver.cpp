@@ -161,7 +161,7 @@ bool runs(std::string_view target) {
 }
 
 int occupancy(const FunctionHandle& function, int threads, size_t dynamic_shared) {
-  const size_t shared = function.module->shared_bytes + dynamic_shared + 1024;
+  const size_t shared = function.module->shared_bytes + dynamic_shared + ptx::kReservedShared;
   const int by_shared = static_cast<int>(kSharedPerProcessor / shared);
   return std::max(0, std::min({by_shared, kThreadsPerProcessor / std::max(threads, 1), 32}));
 }

@@ -352,8 +352,9 @@ void Warp::fail(KernelError::Kind kind, const std::string& what, int lane) const
 Block::Block(Grid& grid, uint32_t number)
     : grid_(grid),
       number_(number),
-      shared_(size_t{grid.module().shared_bytes} + grid.shape().dynamic_shared_bytes,
-              std::byte{0xFF}) {
+      shared_(
+          size_t{kReservedShared} + grid.module().shared_bytes + grid.shape().dynamic_shared_bytes,
+          std::byte{0xFF}) {
   const uint32_t threads = grid.shape().block.all();
   if (grid.shape().finds_races)
     races_ = std::make_unique<Races>((threads + kLanes - 1) / kLanes * kLanes, shared_.size());

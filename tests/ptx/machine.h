@@ -203,7 +203,8 @@ class Warp {
   void enter_frame(uint32_t depth);
   void do_copy(uint32_t lane, const Copy& copy);
   bool is_in_shared(uint64_t address, uint32_t bytes) const {
-    return address < shared_bytes_ && bytes <= shared_bytes_ - address;
+    return address >= kReservedShared && address < shared_bytes_ &&
+           bytes <= shared_bytes_ - address;
   }
   bool is_shared(const std::byte* at) const {
     return at >= shared_ && at < shared_ + shared_bytes_;

@@ -203,9 +203,9 @@ TEST_CASE("calls pass parameters, and have registers and local memory of their o
 TEST_CASE("a barrier holds warps of a block together") {
   // Each warp writes its words and reads the other's.
   const std::string exchange =
-      "mul.lo.s32 %r2, %r1, 4; st.shared.u32 [%r2], %r1;"
+      "mul.lo.s32 %r2, %r1, 4; st.shared.u32 [%r2+1024], %r1;"
       "BARRIER"
-      "xor.b32 %r3, %r1, 32; mul.lo.s32 %r3, %r3, 4; ld.shared.u32 %r4, [%r3];"
+      "xor.b32 %r3, %r1, 32; mul.lo.s32 %r3, %r3, 4; ld.shared.u32 %r4, [%r3+1024];"
       "st.global.u32 [%rd2], %r4;";
   const std::string shared = ".extern .shared .align 16 .b8 memory[];\n";
   const auto with = [&](const std::string& barrier) {
@@ -226,13 +226,13 @@ TEST_CASE("a barrier holds warps of a block together") {
 
 TEST_CASE("mbarriers pass phase after phase, and copies arrive at them") {
   Bench bench(
-      "setp.ne.s32 %p1, %r1, 0; @%p1 bra READY; mov.u32 %r2, 512; mov.u32 %r3, 1;"
+      "setp.ne.s32 %p1, %r1, 0; @%p1 bra READY; mov.u32 %r2, 1536; mov.u32 %r3, 1;"
       "mbarrier.init.shared.b64 [%r2], %r3; READY: bar.sync 0;"
       "setp.ge.u32 %p2, %r1, 32; @%p2 bra TAKE;"
       "@%p1 bra END;"
-      "mov.u32 %r4, 0; cp.async.ca.shared.global [%r4], [%rd1+512], 4;"
-      "mov.u32 %r2, 512; cp.async.mbarrier.arrive.noinc.shared.b64 [%r2]; bra.uni END;"
-      "TAKE: mov.u32 %r5, 0; mov.u32 %r6, 512;"
+      "mov.u32 %r4, 1024; cp.async.ca.shared.global [%r4], [%rd1+512], 4;"
+      "mov.u32 %r2, 1536; cp.async.mbarrier.arrive.noinc.shared.b64 [%r2]; bra.uni END;"
+      "TAKE: mov.u32 %r5, 1024; mov.u32 %r6, 1536;"
       "WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r6], 0; @!%p3 bra WAIT;"
       "ld.shared.u32 %r7, [%r5]; st.global.u32 [%rd2], %r7; END:",
       ".extern .shared .align 16 .b8 memory[];\n");
@@ -245,7 +245,7 @@ TEST_CASE("mbarriers pass phase after phase, and copies arrive at them") {
 
 TEST_CASE("copies that are not waited for have not come") {
   Bench bench(
-      "mul.lo.s32 %r2, %r1, 4; mov.u32 %r9, 0; st.shared.u32 [%r2], %r9;"
+      "mad.lo.s32 %r2, %r1, 4, 1024; mov.u32 %r9, 0; st.shared.u32 [%r2], %r9;"
       "cp.async.ca.shared.global [%r2], [%rd1+512], 4; cp.async.commit_group;"
       "ld.shared.u32 %r3, [%r2]; st.global.u32 [%rd2], %r3;"
       "cp.async.wait_group 0; ld.shared.u32 %r3, [%r2]; st.global.u32 [%rd2+256], %r3;",
@@ -268,14 +268,14 @@ TEST_CASE("what a kernel may not do is said with its line") {
                  Contains("st.global.u32 [%rd1+1024], %r1;") && Contains("lane 0"));
   CHECK_THAT(Bench("mov.u64 %rd3, 64; ld.u32 %r2, [%rd3];").error(), Contains("nobody's"));
   CHECK_THAT(Bench("st.global.u32 [%rd1+2], %r1;").error(), Contains("no multiple of the 4"));
-  CHECK_THAT(Bench("mov.u32 %r2, 1024; ld.shared.u32 %r3, [%r2];").error(),
-             Contains("of 1024 of shared memory"));
-  CHECK_THAT(Bench("mov.u32 %r2, 0; ld.shared.u32 %r3, [%r2+-4];").error(),
-             Contains("of 1024 of shared memory"));
-  CHECK_THAT(Bench("mul.lo.u32 %r2, %r1, 64; st.shared.u32 [%r2], %r1;").error(),
-             Contains("4 bytes at 1024 of 1024 of shared memory") && Contains("lane 16"));
+  CHECK_THAT(Bench("mov.u32 %r2, 2048; ld.shared.u32 %r3, [%r2];").error(),
+             Contains("4 bytes at 2048 of 2048 of shared memory"));
+  CHECK_THAT(Bench("mov.u32 %r2, 1024; ld.shared.u32 %r3, [%r2+-4];").error(),
+             Contains("4 bytes at 1020 of 2048 of shared memory"));
+  CHECK_THAT(Bench("mad.lo.u32 %r2, %r1, 64, 1024; st.shared.u32 [%r2], %r1;").error(),
+             Contains("4 bytes at 2048 of 2048 of shared memory") && Contains("lane 16"));
   CHECK_THAT(Bench("ld.param.u32 %r2, [k_param_0+2];").error(), Contains("no multiple of the 4"));
-  CHECK_THAT(Bench("mov.u32 %r2, 8; mbarrier.arrive.shared.b64 _, [%r2];").error(),
+  CHECK_THAT(Bench("mov.u32 %r2, 1032; mbarrier.arrive.shared.b64 _, [%r2];").error(),
              Contains("no mbarrier has been made"));
   CHECK_THAT(
       Bench(

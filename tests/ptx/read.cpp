@@ -103,7 +103,7 @@ class Builder {
       if (variable.space == "shared") {
         uint32_t& end = module_->shared_bytes;
         end = (end + variable.align - 1) / variable.align * variable.align;
-        shared_[variable.name] = end;
+        shared_[variable.name] = kReservedShared + end;
         end += variable.bytes;
         continue;
       }
@@ -120,7 +120,7 @@ class Builder {
       if (variable.space == "shared" && variable.bytes == 0) {
         module_->shared_bytes =
             (module_->shared_bytes + variable.align - 1) / variable.align * variable.align;
-        shared_[variable.name] = module_->shared_bytes;
+        shared_[variable.name] = kReservedShared + module_->shared_bytes;
       }
   }
 

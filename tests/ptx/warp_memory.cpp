@@ -82,7 +82,8 @@ std::byte* Warp::find_piece(Space space, uint64_t first, uint64_t last, uint32_t
     first &= 0xFFFFFFFF;
     last &= 0xFFFFFFFF;
   }
-  if (space == Space::shared) return is_in_shared(last, bytes) ? shared_ + first : nullptr;
+  if (space == Space::shared)
+    return is_in_shared(first, 1) && is_in_shared(last, bytes) ? shared_ + first : nullptr;
   return is_known(first, last - first + bytes) ? pointer(first) : nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "emulator/plan/product.h"
 #include "tests/unit/plan/run.h"
 
 namespace trek::plan::test {
@@ -43,6 +44,14 @@ std::string steps(std::string_view between = "", std::string_view step = "sgd! @
       "%g = matmul @x, @d, ta\n{}\n{}%h = matmul @x, @d, ta, scale=0.5\n"
       "sgd! @v, %h, lr=0.1\n",
       step, between);
+}
+
+const Node& node_that_gives(const Plan& plan, std::string_view name) {
+  const auto found = std::ranges::find_if(plan.nodes, [&](const Node& node) {
+    return !node.results.empty() && plan.buffers[plan.views[node.results[0]].buffer].name == name;
+  });
+  REQUIRE(found != plan.nodes.end());
+  return *found;
 }
 
 }  // namespace
@@ -82,13 +91,6 @@ TEST_CASE("gradients that are long share the processors, and none waits for anot
     CHECK(errors_of(plan) == "");
     return plan;
   };
-  const auto node_that_gives = [](const Plan& plan, std::string_view name) -> const Node& {
-    const auto found = std::ranges::find_if(plan.nodes, [&](const Node& node) {
-      return !node.results.empty() && plan.buffers[plan.views[node.results[0]].buffer].name == name;
-    });
-    REQUIRE(found != plan.nodes.end());
-    return *found;
-  };
   const auto tiles_of = [&](const Plan& plan, std::string_view name) {
     return plan.tilings[node_that_gives(plan, name).tiles];
   };
@@ -120,6 +122,30 @@ TEST_CASE("gradients that are long share the processors, and none waits for anot
   CHECK(plan.peak_bytes * 10 <= plan.lower_bound * 11);
 
   CHECK(tiles_of(plan_of(256), "%dv").columns == 64);
+}
+
+TEST_CASE(
+    "what is put behind long gradients has all processors, and so has what it could have been "
+    "beside") {
+  const isa::Module module = assembled(
+      ".state @x f32[4096,784] = normal(0, 1, key=1)\n.state @y f32[4096,512] = normal(0, 1, "
+      "key=2)\n"
+      ".state @q f32[4096,10] = normal(0, 1, key=3)\n"
+      ".state @w f32[784,512] = 0\n.state @v f32[512,512] = 0\n.state @r f32[512,10] = 0\n"
+      ".func main() {\n  loop $i = 0 until 2 {\n    %h = relu @y\n    %d = matmul @q, @r, tb\n"
+      "    %dr = matmul %h, @q, ta\n    sgd! @r, %dr, lr=0.1\n    %u = cos @v\n"
+      "    %e = matmul %d, %u\n    %dv = matmul %h, %d, ta\n    sgd! @v, %dv, lr=0.1\n"
+      "    %dw = matmul @x, %e, ta\n    sgd! @w, %dw, lr=0.1\n  }\n}\n");
+  const Plan plan = linked(module, *find_device("h200"));
+  CHECK(errors_of(plan) == "");
+  const Node& beside = node_that_gives(plan, "%d");
+  const Node& late = node_that_gives(plan, "%dr");
+  CHECK(product_of(plan, beside) == Product::shallow);
+  CHECK(product_of(plan, late) == Product::narrow);
+  CHECK(late.first_task > node_that_gives(plan, "%dw").first_task);
+  CHECK(late.level == beside.level);
+  CHECK(late.share == 132);
+  CHECK(beside.share > 120);  // of which `cos` has a little
 }
 
 }  // namespace trek::plan::test
