@@ -63,9 +63,10 @@ class PlanCompiler : public resident::GpuCompiler {
     return level_ == kHopper;
   }
 
-  isa::Result<std::string> compile(const plan::Plan& plan, resident::Image& image,
-                                   const driver::Context& context, resident::Phases& phases,
-                                   const resident::Compiling& how) const override {
+  isa::Result<resident::CompiledCode> compile(const plan::Plan& plan, resident::Image& image,
+                                              const driver::Context& context,
+                                              resident::Phases& phases,
+                                              const resident::Compiling& how) const override {
     const Wanted wanted = wanted_of(plan, image);
     // What is compiled while a kernel runs may not be loaded as PTX (toolkit.h).
     Assembler assembler;
@@ -93,7 +94,9 @@ class PlanCompiler : public resident::GpuCompiler {
       driver::keep_cubin(key, code);
     }
     name_code(wanted, plan.nodes.size(), image);
-    return code;
+    const bool in_pairs = std::ranges::any_of(
+        wanted.requests, [](const Request& request) { return is_in_pairs(node_of(request)); });
+    return resident::CompiledCode{std::move(code), in_pairs};
   }
 
  private:
@@ -112,6 +115,11 @@ class PlanCompiler : public resident::GpuCompiler {
   static resident::Kind kind_of(const device::Node& node) {
     if (device::may_trap(node)) return resident::Kind::task;
     return device::is_repeated(node) ? resident::Kind::quick : resident::Kind::thin;
+  }
+  // Whether blocks work on its tiles in pairs: a plan may want that of a product that has no tensor maps.
+  static bool is_in_pairs(const device::Node& node) {
+    return device::is_copied(node) &&
+           static_cast<device::Pairing>(node.matrix.pairing) != device::Pairing::none;
   }
   static const device::Node& node_of(const Request& request) {
     return *reinterpret_cast<const device::Node*>(request.record.data());

@@ -24,7 +24,8 @@ constexpr uint32_t kSharedBytes = (sizeof(Shared) + 127) / 128 * 128 + device::k
 
 // What compile() makes of an image: a cubin or PTX.
 struct CompiledKernel : public MachineCode {
-  CompiledKernel(std::string text, bool pairs) : bytes(std::move(text)), in_pairs(pairs) {}
+  explicit CompiledKernel(CompiledCode code)
+      : bytes(std::move(code.text)), in_pairs(code.in_pairs) {}
   std::string bytes;
   bool in_pairs;  // its blocks are clusters of two
 };
@@ -240,11 +241,7 @@ isa::Result<std::shared_ptr<const MachineCode>> Gpu::compile(const plan::Plan& p
     return problem(isa::ErrorCode::ShapeLimit, "the engine jit: " + status.error().text());
   auto made = compiler_->compile(plan, image, context_, phases, how);
   if (!made) return made.take_problems();
-  const bool in_pairs = std::ranges::any_of(plan.nodes, [&](const plan::Node& node) {
-    return plan::pairing_of(plan, node) != plan::Pairing::none;
-  });
-  return std::shared_ptr<const MachineCode>(
-      std::make_shared<CompiledKernel>(made.take(), in_pairs));
+  return std::shared_ptr<const MachineCode>(std::make_shared<CompiledKernel>(made.take()));
 }
 
 // Not while a launch runs: the driver may want to wait for it.

@@ -52,6 +52,10 @@ void check_uses(const Node& node, const std::vector<Brought>& tiles) {
     note(brought.ends, tensor::kEnded);
     note(brought.first_run != brought.end_run, tensor::kBegunAdded);
   }
+  const bool by_tensor_cores =
+      static_cast<device::Product>(node.matrix.product) == device::Product::tensor;
+  note(by_tensor_cores, tensor::kByTensorCores);
+  note(!by_tensor_cores, tensor::kInOrder);
   CHECK(tensor::ring_uses(node) == uses);
 }
 

@@ -132,9 +132,9 @@ TEST_CASE(
       "key=2)\n"
       ".state @q f32[4096,10] = normal(0, 1, key=3)\n"
       ".state @w f32[784,512] = 0\n.state @v f32[512,512] = 0\n.state @r f32[512,10] = 0\n"
-      ".func main() {\n  loop $i = 0 until 2 {\n    %h = relu @y\n    %d = matmul @q, @r, tb\n"
-      "    %dr = matmul %h, @q, ta\n    sgd! @r, %dr, lr=0.1\n    %u = cos @v\n"
-      "    %e = matmul %d, %u\n    %dv = matmul %h, %d, ta\n    sgd! @v, %dv, lr=0.1\n"
+      ".func main() {\n  loop $i = 0 until 2 {\n    %d = matmul @q, @r, tb\n"
+      "    %dr = matmul @y, @q, ta\n    sgd! @r, %dr, lr=0.1\n    %u = cos @v\n"
+      "    %e = matmul %d, %u\n    %dv = matmul @y, %d, ta\n    sgd! @v, %dv, lr=0.1\n"
       "    %dw = matmul @x, %e, ta\n    sgd! @w, %dw, lr=0.1\n  }\n}\n");
   const Plan plan = linked(module, *find_device("h200"));
   CHECK(errors_of(plan) == "");
@@ -145,7 +145,7 @@ TEST_CASE(
   CHECK(late.first_task > node_that_gives(plan, "%dw").first_task);
   CHECK(late.level == beside.level);
   CHECK(late.share == 132);
-  CHECK(beside.share > 120);  // of which `cos` has a little
+  CHECK(beside.share > 110);  // `cos` has the rest
 }
 
 }  // namespace trek::plan::test
