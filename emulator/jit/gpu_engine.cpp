@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/device/brought.h"
 #include "emulator/device/node.h"
 #include "emulator/driver/cubin_cache.h"
 #include "emulator/driver/module.h"
@@ -116,10 +117,11 @@ class PlanCompiler : public resident::GpuCompiler {
     if (device::may_trap(node)) return resident::Kind::task;
     return device::is_repeated(node) ? resident::Kind::quick : resident::Kind::thin;
   }
-  // Whether blocks work on its tiles in pairs: a plan may want that of a product that has no tensor maps.
+  // Whether blocks work on its tiles in pairs, by what the frame knows (resident/current.h): a plan may want that of a
+  // product that has no tensor maps.
   static bool is_in_pairs(const device::Node& node) {
-    return device::is_copied(node) &&
-           static_cast<device::Pairing>(node.matrix.pairing) != device::Pairing::none;
+    constexpr uint32_t kInPairs = device::tensor::kColumnsShared | device::tensor::kDepthShared;
+    return device::is_copied(node) && (device::tensor::ring_uses(node) & kInPairs) != 0;
   }
   static const device::Node& node_of(const Request& request) {
     return *reinterpret_cast<const device::Node*>(request.record.data());

@@ -16,6 +16,10 @@ TREK_RESIDENT bool are_in_pairs() {
   return device::tensor::may(device::tensor::kColumnsShared) ||
          device::tensor::may(device::tensor::kDepthShared);
 }
+TREK_RESIDENT void check_shared_memory() {
+  if (!are_in_pairs() && shared_address(device::memory_of_units) != kSharedBegins)
+    asm volatile("trap;");
+}
 #endif
 
 // The block's shared memory: what units work in, and the pipeline's. The address is hidden from the compiler, or
@@ -31,12 +35,6 @@ TREK_RESIDENT Shared& pipeline() {
   asm volatile("" : "+r"(address));
   return *(Shared*)(__attribute__((address_space(3))) Shared*)(uintptr_t{address});
 }
-#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
-TREK_RESIDENT void check_shared_memory() {
-  if (!are_in_pairs() && shared_address(device::memory_of_units) != kSharedBegins)
-    asm volatile("trap;");
-}
-#endif
 // This thread's number, for the same reason read anew.
 TREK_RESIDENT uint32_t thread_number() {
   uint32_t thread;

@@ -411,7 +411,8 @@ TREK_RESIDENT void compute() {
     } else {
       const bool ready = is_ready(shared, slot, place);
       if (kind == Kind::halt) return Place().go_on(false);
-      Place().go_on(ready && perform_any());
+      const bool trapped = ready && perform_any();
+      Place().go_on(trapped);  // read behind it
     }
 #else
     bool trapped = false;
