@@ -124,31 +124,36 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
       by_row[s] = load_four(task.memory(from), static_cast<DType>(from.dtype), column);
     });
   }
-  wait_for_copies(0);
-  task.sync();
-  if (!exists) return;
-  const Operand& to = node.result(0);
   const uint32_t strip = strip_of(of);
   const auto element_of = [&](uint32_t row) TREK_TILE_LAMBDA {
     return (tile.batch * of.m + tile.first_row + row) * of.n + column;
   };
-  TREK_ROLLED
-  for (uint32_t row = first; row < rows; row += strip * apart) {
-    // Of a row that there is not, what it reads is that of the last.
-    const auto at = [&](uint32_t j) TREK_TILE_LAMBDA { return least(row + j * apart, rows - 1); };
-    Float4 beside[kBeside];
+  // Of a row that there is not, what it reads is that of the last.
+  const auto row_at = [&](uint32_t row, uint32_t j)
+                          TREK_TILE_LAMBDA { return least(row + j * apart, rows - 1); };
+  Float4 beside[kBeside] = {};
+  const auto load_beside = [&](uint32_t row) TREK_TILE_LAMBDA {
     uint32_t reads = 0;
     each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
       if (of.tail[s].second != TailStep::elements) return;
       const Operand& from = node.operand(of.tail[s].index);
       each_row<kStrip>(strip, [&](uint32_t j) TREK_TILE_LAMBDA {
-        beside[reads * strip + j] =
-            load_four(task.memory(from), static_cast<DType>(from.dtype), element_of(at(j)));
+        beside[reads * strip + j] = load_four(task.memory(from), static_cast<DType>(from.dtype),
+                                              element_of(row_at(row, j)));
       });
       ++reads;
     });
+  };
+  if (exists) load_beside(first);
+  wait_for_copies(0);
+  task.sync();
+  if (!exists) return;
+  const Operand& to = node.result(0);
+  TREK_ROLLED
+  for (uint32_t row = first; row < rows; row += strip * apart) {
+    if (row != first) load_beside(row);
     each_row<kStrip>(strip, [&](uint32_t j) TREK_TILE_LAMBDA {
-      const auto* by_k = task.shared<const float>(shared_at::kValues) + at(j) * line;
+      const auto* by_k = task.shared<const float>(shared_at::kValues) + row_at(row, j) * line;
       Float4 sum = {0, 0, 0, 0};
       each_row<kShallowDepth / kFour>(line / kFour, [&](uint32_t four) TREK_TILE_LAMBDA {
         const Float4 a = reinterpret_cast<const Float4*>(by_k)[four];

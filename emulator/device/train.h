@@ -120,6 +120,11 @@ TREK_UNIT bool has_part(const Node& node, uint32_t number) {
   return kSpecialised && node.operands + number < node.all_operands;
 }
 
+// How many blocks a node's gradient comes in, in code that is made for it; it is their sum, from the first on.
+TREK_UNIT uint32_t blocks_of(const Operand& w, const Operand& g) {
+  return kSpecialised && w.elements != 0 ? static_cast<uint32_t>(g.elements / w.elements) : 1;
+}
+
 // Four elements of f32 in line, read and written together.
 struct __attribute__((may_alias, aligned(16))) Fours {
   float x[4];
@@ -141,9 +146,11 @@ TREK_UNIT bool in_fours(const Operand& of) {
   return static_cast<DType>(of.dtype) == DType::f32 && (of.offset & 15) == 0;
 }
 
-// Elements [first, first + count) of w by one rule; four at a time where all are f32.
-template <Opcode kOpcode, typename C>
-TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, int64_t count) {
+// Elements [first, first + count) of w by one rule; four at a time where all are f32. `prepare` works out what the rule has in
+// shared memory, which takes about as long as what is read first is on its way.
+template <Opcode kOpcode, typename C, class Prepare>
+TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, int64_t count,
+                        Prepare prepare) {
   // Where the instruction has no m or v, w stands for it and is not written twice.
   constexpr bool kHasV = kOpcode != Opcode::Sgd;
   constexpr bool kHasM = kOpcode == Opcode::Adam || kOpcode == Opcode::Adamw;
@@ -152,8 +159,14 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
   const Operand& m_of = node.operand(kHasM ? 1 : 0);
   const Operand& v_of = node.operand(kHasM ? 2 : kHasV ? 1 : 0);
   const Operand& g_of = node.operand(1 + (kHasV ? 1 : 0) + (kHasM ? 1 : 0));
-  if constexpr (sizeof(C) == 4 && !kForCpu) {
-    if ((first & 3) == 0 && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) && in_fours(g_of)) {
+  const uint32_t blocks = blocks_of(w_of, g_of);
+  constexpr bool kInFours = sizeof(C) == 4 && !kForCpu;
+  constexpr bool kAhead = kInFours && kSpecialised;
+  if (!kAhead) prepare();
+  if constexpr (kInFours) {
+    const bool lie_in_fours = blocks == 1 || w_of.elements % 4 == 0;
+    if ((first & 3) == 0 && lie_in_fours && in_fours(w_of) && in_fours(v_of) && in_fours(m_of) &&
+        in_fours(g_of)) {
       const auto fours_of = [&](uint32_t operand) TREK_TILE_LAMBDA {
         return reinterpret_cast<const Fours*>(task.memory(node.operand(operand)));
       };
@@ -163,12 +176,33 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       const auto* gs = reinterpret_cast<const Fours*>(task.memory(g_of));
       const int64_t end = (first + count) / 4;
       const int64_t threads = task.threads();
+      const int64_t apart = w_of.elements / 4;
+      const auto gradient_of = [&](int64_t at) TREK_TILE_LAMBDA {
+        // Seven times nine are the blocks of a segment behind the first. With more at once this is the one function of a step
+        // that takes all registers, and all others lose by it (README.md, "What the kernel keeps").
+        constexpr uint32_t kTogether = 9;
+        Fours sum = gs[at];
+        TREK_ROLLED
+        for (uint32_t b = 1; b < blocks; b += kTogether) {
+          Fours next[kTogether];
+          TREK_UNROLLED
+          for (uint32_t j = 0; j < kTogether; ++j)
+            if (b + j < blocks) next[j] = gs[at + (b + j) * apart];
+          TREK_UNROLLED
+          for (uint32_t j = 0; j < kTogether; ++j) {
+            TREK_UNROLLED
+            for (int e = 0; e < 4; ++e)
+              if (b + j < blocks) sum.x[e] += next[j].x[e];
+          }
+        }
+        return sum;
+      };
       const auto load = [&](int64_t at, StepFour& to) TREK_TILE_LAMBDA {
         TREK_UNROLLED
         for (uint32_t p = 0; p < kMostParts; ++p)
           if (has_part(node, p)) to.part[p] = fours_of(node.operands + p)[at];
         to.w = ws[at];
-        to.g = gs[at];
+        to.g = gradient_of(at);
         if constexpr (kHasV) to.v = vs[at];
         if constexpr (kHasM) to.m = ms[at];
       };
@@ -187,11 +221,12 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
         if constexpr (kHasM) ms[at] = of.m;
       };
       int64_t i = first / 4 + task.thread();
-      if (kSpecialised && threads == kBlockThreads) {
+      if (kAhead && threads == kBlockThreads) {
         // What takes a step of four elements is hundreds of instructions, which are on their way for as long as data is: so
         // they are there once, and what the next turn reads is asked for before.
         StepFour here;
         if (i < end) load(i, here);
+        prepare();
         TREK_ROLLED
         while (i < end) {
           const int64_t next = i + threads;
@@ -201,6 +236,8 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
           here = ahead;
           i = next;
         }
+      } else if (kAhead) {
+        prepare();
       }
       TREK_ROLLED
       for (; i < end; i += kTurns * threads) {
@@ -224,12 +261,16 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       }
       count = first + count - 4 * end;
       first = 4 * end;
+    } else if (kAhead) {
+      prepare();
     }
   }
   TREK_ROLLED
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
     C w = value_of<C>(task, w_of, i);
     C g = value_of<C>(task, g_of, i);
+    TREK_ROLLED
+    for (uint32_t b = 1; b < blocks; ++b) g += value_of<C>(task, g_of, i + b * w_of.elements);
     TREK_UNROLLED
     for (uint32_t p = 0; p < kMostParts; ++p)
       if (has_part(node, p)) g += value_of<C>(task, node.operand(node.operands + p), i);
@@ -256,24 +297,26 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
   const C third = real_of<C>(task.attribute(2));
   const C fourth = real_of<C>(task.attribute(3));
   auto& adam_with = *task.shared<semantics::AdamParameters<C>>(shared_at::kValues);
-  if (opcode == Opcode::Adam || opcode == Opcode::Adamw) {
-    const auto step = static_cast<int64_t>(task.attribute(5));
-    if (step < 1) return task.fail(-1);
-    make_adam<C>(task, lr, third, fourth, real_of<C>(task.attribute(4)), weight_decay, step,
-                 adam_with);
-  }
+  const bool is_adam = opcode == Opcode::Adam || opcode == Opcode::Adamw;
+  const int64_t number = is_adam ? static_cast<int64_t>(task.attribute(5)) : 1;
+  if (number < 1) return task.fail(-1);
+  const auto prepare = [&]() TREK_TILE_LAMBDA {
+    if (is_adam)
+      make_adam<C>(task, lr, third, fourth, real_of<C>(task.attribute(4)), weight_decay, number,
+                   adam_with);
+  };
   const Rule<C> with = {lr, weight_decay, third, fourth, node.flag != 0, &adam_with};
   switch (opcode) {
     case Opcode::Sgd:
-      return step_all<Opcode::Sgd>(task, with, first, count);
+      return step_all<Opcode::Sgd>(task, with, first, count, prepare);
     case Opcode::SgdMomentum:
-      return step_all<Opcode::SgdMomentum>(task, with, first, count);
+      return step_all<Opcode::SgdMomentum>(task, with, first, count, prepare);
     case Opcode::Adam:
-      return step_all<Opcode::Adam>(task, with, first, count);
+      return step_all<Opcode::Adam>(task, with, first, count, prepare);
     case Opcode::Adamw:
-      return step_all<Opcode::Adamw>(task, with, first, count);
+      return step_all<Opcode::Adamw>(task, with, first, count, prepare);
     default:
-      return step_all<Opcode::Rmsprop>(task, with, first, count);
+      return step_all<Opcode::Rmsprop>(task, with, first, count, prepare);
   }
 }
 

@@ -1,8 +1,14 @@
 #include "emulator/plan/deal.h"
 
+#include <algorithm>
+#include <functional>
+#include <queue>
 #include <span>
+#include <tuple>
 #include <vector>
 
+#include "emulator/plan/cycles.h"
+#include "emulator/plan/for_steps.h"
 #include "emulator/plan/product.h"
 #include "emulator/plan/runs.h"
 
@@ -22,16 +28,30 @@ class Dealer {
         processors_(static_cast<uint32_t>(plan.device.processors)),
         writer_(plan.buffers.size(), kNone),
         first_(plan.nodes.size(), 0),
-        paired_(plan.nodes.size(), 0) {}
+        paired_(plan.nodes.size(), 0),
+        is_early_(plan.nodes.size(), false),
+        gradients_(plan),
+        free_(processors_, 0),
+        last_(processors_, nullptr),
+        over_(plan.buffers.size(), 0),
+        read_(plan.buffers.size(), 0) {}
   void run();
 
  private:
   void deal(uint32_t index);
   void deal_pairs(uint32_t index);
   void deal_runs(uint32_t index);
+  void deal_early(uint32_t index);
+  void follow(uint32_t index, uint32_t leads);
+  bool is_loose(uint32_t index) const;
+  double ready(const Node& node) const;
+  uint32_t earliest(const Node& node) const;
+  void go_on(const Node& node);
   uint32_t leader(uint32_t index) const;
   bool fills_up(uint32_t index) const;
   uint32_t pairs_of(const Node& node) const;
+  double work_of_task(const Node& node) const;
+  double begin_of_task(const Node& node, uint32_t processor) const;
   std::span<const Box> boxes(const Node& node) const {
     return plan_.boxes_of(plan_.tasks[node.first_task]);
   }
@@ -39,10 +59,18 @@ class Dealer {
   Plan& plan_;
   uint32_t processors_;
   uint32_t next_ = 0;
+  uint32_t early_ = 0;        // the same of tiles that are dealt by when processors are free
   uint32_t product_ = kNone;  // the last that was dealt from next_ on, and not to all processors
   std::vector<uint32_t> writer_;  // per buffer: the last node that wrote it
   std::vector<uint32_t> first_;   // per node: the place of its first tile
   std::vector<uint32_t> paired_;  // per node: tiles of a row, if rows are paired; else 0
+  std::vector<bool> is_early_;    // per node: dealt by deal_early(), or follows one that was
+  const LongGradients gradients_;
+  // About when, in cycles: a processor is through with what it has; and a buffer's last writer, and its readers.
+  std::vector<double> free_;
+  std::vector<const Node*> last_;  // that a processor has a task of
+  std::vector<double> over_;
+  std::vector<double> read_;
 };
 
 // Whether a node is a thin product of which every task reads all that a node of several tasks gives, and multiplies by
@@ -69,6 +97,7 @@ uint32_t Dealer::leader(uint32_t index) const {
     if ((box.write && !box.partial) || writer == kNone) continue;
     const Node& from = plan_.nodes[writer];
     if (from.unit == Unit::control) continue;
+    if (is_early_[writer] && !is_loose(index)) continue;
     if (from.tasks != plan_.nodes[index].tasks && !is_end(from, plan_.nodes[index])) continue;
     if (has_all_ahead(plan_, from, plan_.nodes[index])) return kNone;
     if (found == kNone || writer > found) found = writer;
@@ -148,6 +177,117 @@ bool Dealer::fills_up(uint32_t index) const {
          before + plan_.nodes[index].tasks == processors_;
 }
 
+// Of a training step, whose products leave some processors with less than others: what is cut into tiles that need not be where
+// what they read was made.
+bool Dealer::is_loose(uint32_t index) const {
+  const Node& node = plan_.nodes[index];
+  const bool is_small =
+      node.unit == Unit::optimizer || node.unit == Unit::reduce || node.unit == Unit::move;
+  return is_small && node.tasks < processors_ && gradients_.are_beside(index);
+}
+
+// When all that a node reads is there, and nobody needs any more what it overwrites: a register may lie where others did.
+double Dealer::ready(const Node& node) const {
+  double when = 0;
+  for (const Box& box : boxes(node)) {
+    when = std::max(when, over_[box.buffer]);
+    if (!box.write) continue;
+    when = std::max(when, read_[box.buffer]);
+    const Buffer& mine = plan_.buffers[box.buffer];
+    if (mine.kind != BufferKind::tensor_register) continue;
+    for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+      const Buffer& other = plan_.buffers[b];
+      const bool shares = other.kind == BufferKind::tensor_register &&
+                          other.offset < mine.offset + mine.bytes &&
+                          mine.offset < other.offset + other.bytes;
+      if (shares) when = std::max({when, over_[b], read_[b]});
+    }
+  }
+  return when;
+}
+
+// The place, from next_ on, whose processor can begin with a node first.
+uint32_t Dealer::earliest(const Node& node) const {
+  const double from = ready(node);
+  const uint32_t places = processors_ - 1;
+  uint32_t best = next_;
+  for (uint32_t i = 0; i < places; ++i) {
+    const uint32_t place = (next_ + i) % places;
+    if (std::max(from, free_[place + 1]) < std::max(from, free_[best + 1])) best = place;
+  }
+  return best;
+}
+
+// About how long a task takes: until its first instructions and data are there, which is less behind another of its node,
+// and then. cycles_of() is for sharing: large products take three quarters of what it says, and what is none a half.
+double Dealer::begin_of_task(const Node& node, uint32_t processor) const {
+  constexpr double kFirst = 8000;
+  constexpr double kAnother = 3500;
+  return last_[processor] == &node ? kAnother : kFirst;
+}
+double Dealer::work_of_task(const Node& node) const {
+  constexpr double kOfProducts = 0.75;
+  constexpr double kOfOthers = 0.5;
+  const double part = node.unit == Unit::matrix ? kOfProducts : kOfOthers;
+  return part * cycles_of(plan_, node) / node.tasks;
+}
+
+// Each tile to the processor that can begin with it first, and of those that can at once to the one that waits for longest;
+// else in the order of places from early_ on.
+void Dealer::deal_early(uint32_t index) {
+  const Node& node = plan_.nodes[index];
+  const double from = ready(node);
+  const double work = work_of_task(node);
+  const uint32_t places = processors_ - 1;
+  using Place = std::tuple<double, double, uint32_t>;  // begins, is free, how far from early_
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
+  for (uint32_t i = 0; i < places; ++i) {
+    const double is_free = free_[(early_ + i) % places + 1];
+    queue.emplace(std::max(is_free, from), is_free, i);
+  }
+  const uint32_t first = early_;
+  for (Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks)) {
+    const auto [begins, is_free, i] = queue.top();
+    queue.pop();
+    early_ = (first + i) % places + 1;
+    task.processor = early_;
+    const double over = begins + begin_of_task(node, task.processor) + work;
+    last_[task.processor] = &node;
+    queue.emplace(over, over, i);
+  }
+  early_ %= places;
+  is_early_[index] = true;
+}
+
+// Each tile where that of the node is that it follows, or its last one.
+void Dealer::follow(uint32_t index, uint32_t leads) {
+  const Node& node = plan_.nodes[index];
+  const Node& from = plan_.nodes[leads];
+  for (uint32_t i = 0; i < node.tasks; ++i)
+    plan_.tasks[node.first_task + i].processor =
+        plan_.tasks[from.first_task + std::min(i, from.tasks - 1)].processor;
+  is_early_[index] = true;
+}
+
+// What is known when a node has been dealt.
+void Dealer::go_on(const Node& node) {
+  const double from = ready(node);
+  const double work = work_of_task(node);
+  const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
+  double over = 0;
+  for (const Task& task : tasks) last_[task.processor] = nullptr;
+  for (const Task& task : tasks) {
+    double& is_free = free_[task.processor];
+    is_free = std::max(is_free, from) + begin_of_task(node, task.processor) + work;
+    last_[task.processor] = &node;
+    over = std::max(over, is_free);
+  }
+  for (const Box& box : boxes(node)) {
+    double& last = box.write ? over_[box.buffer] : read_[box.buffer];
+    last = std::max(last, over);
+  }
+}
+
 void Dealer::deal(uint32_t index) {
   const Node& node = plan_.nodes[index];
   if (node.of_runs != OfRuns::none) return deal_runs(index);
@@ -160,10 +300,13 @@ void Dealer::deal(uint32_t index) {
   const bool everywhere = node.tasks >= processors_;
   const uint32_t places = everywhere ? processors_ : processors_ - 1;
   const uint32_t leads = leader(index);
+  if (leads == kNone && is_loose(index)) return deal_early(index);
+  if (leads != kNone && is_early_[leads]) return follow(index, leads);
   paired_[index] = leads != kNone ? paired_[leads] : pairs_of(node);
   const bool is_spread = everywhere && node.depth.count == 0;
   const bool is_one_of_several = node.unit == Unit::matrix && !everywhere && leads == kNone;
   const bool fills = is_one_of_several && fills_up(index);
+  if (is_one_of_several && gradients_.are_beside(index) && !fills) next_ = earliest(node);
   if (leads != kNone) {
     first_[index] = first_[leads];
   } else {
@@ -187,6 +330,7 @@ void Dealer::run() {
   for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
     if (plan_.nodes[n].tasks == 0) continue;
     deal(n);
+    if (gradients_.are_beside(n)) go_on(plan_.nodes[n]);
     for (const Box& box : boxes(plan_.nodes[n]))
       if (box.write) writer_[box.buffer] = n;
   }

@@ -233,6 +233,9 @@ Faulted optimize(Work& work) {
     };
     C w = value(0);
     C gradient = value(g);
+    const int64_t all = work.type(g).elements();  // of all blocks, if they are added here
+    for (int64_t at = i + work.type(0).elements(); at < all; at += work.type(0).elements())
+      gradient += value_as<C>(work.type(g).dtype, work.operand(g, at));
     for (size_t part = g + 1; part < work.node.operands.size(); ++part) gradient += value(part);
     C first = g > 1 ? value(1) : C(0);
     C second = g > 2 ? value(2) : C(0);

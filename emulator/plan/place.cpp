@@ -130,9 +130,36 @@ std::vector<uint32_t> last_of_levels(const Plan& plan) {
   return last;
 }
 
+// By level: the first node that is no lower.
+std::vector<uint32_t> first_of_levels(const Plan& plan) {
+  std::vector<uint32_t> first;
+  for (auto n = static_cast<uint32_t>(plan.nodes.size()); n-- > 0;) {
+    const uint32_t level = plan.nodes[n].level;
+    if (level >= first.size()) first.resize(level + 1, static_cast<uint32_t>(plan.nodes.size()));
+    first[level] = n;
+  }
+  for (size_t level = first.size(); level-- > 1;)
+    first[level - 1] = std::min(first[level - 1], first[level]);
+  return first;
+}
+
+// By buffer: one above the level of the last product of a kind that reads it, or 0.
+std::vector<uint32_t> levels_of_readers(const Plan& plan, Product kind) {
+  std::vector<uint32_t> levels(plan.buffers.size(), 0);
+  for (const Node& node : plan.nodes) {
+    if (node.unit != Unit::matrix || product_of(plan, node) != kind) continue;
+    for (const Operand& operand : node.operands) {
+      if (operand.kind != Operand::Kind::view) continue;
+      uint32_t& level = levels[plan.views[operand.index].buffer];
+      level = std::max(level, node.level + 1);
+    }
+  }
+  return levels;
+}
+
 // Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
 // to read. So a register keeps its place until the last node has come that is no more than kLevelsKept above its own
-// last one: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
+// last one, and has it from the first on that is no more below its own first: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
 // product reads last, which takes long, and of these the largest, whose places are the likeliest to be taken. Where memory is
 // more than a cache has, fresh places cost more than a wait for what is short: there only what products in the dot order read.
 constexpr uint32_t kLevelsKept = 2;
@@ -142,36 +169,59 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
   constexpr int64_t kCached = int64_t{32} << 20;
   const bool is_cached = plan.fixed_bytes + enough <= kCached;
   const std::vector<uint32_t> last = last_of_levels(plan);
+  const std::vector<uint32_t> of_level = first_of_levels(plan);
   const auto end_of = [&](const Interval& interval) {
     const size_t level = size_t{plan.nodes[interval.last].level} + kLevelsKept;
     return std::max(interval.last, last[std::min(level, last.size() - 1)]);
   };
-  const auto is_by_product = [&](const Interval& interval) {
-    return plan.nodes[interval.last].unit == Unit::matrix;
+  const auto begin_of = [&](const Interval& interval) {
+    const uint32_t level = plan.nodes[interval.first].level;
+    return std::min(interval.first, of_level[level - std::min(level, kLevelsKept)]);
   };
-  const auto is_for_long = [&](const Interval& interval) {
-    return is_by_product(interval) &&
-           product_of(plan, plan.nodes[interval.last]) == Product::ordered;
+  const std::vector<uint32_t> ordered = levels_of_readers(plan, Product::ordered);
+  const std::vector<uint32_t> narrow = levels_of_readers(plan, Product::narrow);
+  const auto is_read_late = [&](const Interval& interval, const std::vector<uint32_t>& levels) {
+    return levels[interval.buffer] + kLevelsKept > plan.nodes[interval.last].level;
+  };
+  // How long those that read it last take: 0 of large products in the dot order, 1 of other products, 2.
+  const auto rank = [&](const Interval& interval) {
+    if (is_read_late(interval, ordered)) return 0;
+    return plan.nodes[interval.last].unit == Unit::matrix ? 1 : 2;
   };
   std::vector<Interval*> others;
   for (Interval& interval : intervals) {
-    if (interval.bytes <= most)
-      interval.last = end_of(interval);
-    else if (is_cached || is_for_long(interval))
+    if (interval.bytes <= most) {
+      const uint32_t end = end_of(interval);
+      interval.first = begin_of(interval);
+      interval.last = end;
+    } else if (is_cached || is_read_late(interval, ordered) || is_read_late(interval, narrow)) {
       others.push_back(&interval);
+    }
   }
   if (others.empty() || intervals.size() > kManyIntervals) return intervals;
   std::vector<int64_t> alive = alive_at(intervals, plan.nodes.size());
   std::ranges::sort(others, {}, [&](const Interval* i) {
-    const bool first = is_by_product(*i);
-    return std::tuple(!first, first ? -i->bytes : i->bytes, i->buffer);
+    const int takes = rank(*i);
+    return std::tuple(takes, takes < 2 ? -i->bytes : i->bytes, i->buffer);
   });
+  const auto extend = [&](uint32_t from, uint32_t end, int64_t bytes) {  // by nodes [from, end)
+    const std::span by(alive.begin() + from, alive.begin() + end);
+    if (by.empty() || std::ranges::max(by) + bytes > enough) return false;
+    for (int64_t& of_node : by) of_node += bytes;
+    return true;
+  };
   for (Interval* interval : others) {
     const uint32_t end = end_of(*interval);
-    const std::span behind(alive.begin() + interval->last + 1, alive.begin() + end + 1);
-    if (behind.empty() || std::ranges::max(behind) + interval->bytes > enough) continue;
-    for (int64_t& bytes : behind) bytes += interval->bytes;
-    interval->last = end;
+    if (extend(interval->last + 1, end + 1, interval->bytes)) interval->last = end;
+  }
+  // And what large products in the dot order give has its place sooner, so that those of them that could begin early do.
+  for (Interval& interval : intervals) {
+    const Node& gives = plan.nodes[interval.first];
+    if (interval.bytes <= most || gives.unit != Unit::matrix ||
+        product_of(plan, gives) != Product::ordered)
+      continue;
+    const uint32_t begin = begin_of(interval);
+    if (extend(begin, interval.first, interval.bytes)) interval.first = begin;
   }
   return intervals;
 }

@@ -248,7 +248,8 @@ struct Node {
   uint32_t function = 0;  // where it stands in the module
   uint32_t instruction = 0;
   uint32_t site = kNone;  // the call that brought it here, if one did
-  // Its own, then what the programs read besides; of an optimizer parts of the gradient that are added to it, in order.
+  // Its own, then what the programs read besides; of an optimizer parts of the gradient that are added to it, in order. Its
+  // gradient may also be one of blocks, the outermost axis, which it adds in ascending order.
   std::vector<Operand> operands;
   std::vector<isa::Type> operand_types;
   uint32_t own_operands = 0;

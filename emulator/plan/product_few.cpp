@@ -54,7 +54,7 @@ int64_t k_of(const MatrixShape& shape) { return std::min(shape.k, kNarrowDepth);
 // Rows of a narrow tile: multiples of so many, and so many at most, whose sums have room; the same for all parts of a k.
 int64_t least_rows(const MatrixShape& shape) { return shape.ta ? kFour : 1; }
 int64_t most_rows(const MatrixShape& shape) {
-  constexpr int64_t kMost = 128;
+  constexpr int64_t kMost = 256;
   const int64_t sums = shape.n * parts_of(std::min(shape.whole_k, kNarrowDepth), kBlock);
   const int64_t least = least_rows(shape);
   return std::clamp<int64_t>(kNarrowSums / sums / least * least, least, kMost);

@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/plan/cycles.h"
+#include "emulator/plan/for_steps.h"
 #include "emulator/plan/node_uses.h"
-#include "emulator/plan/product.h"
 #include "isa/ops.h"
 
 namespace trek::plan {
@@ -30,6 +31,7 @@ class Order {
   explicit Order(Plan& plan)
       : plan_(plan),
         uses_(plan),
+        gradients_(plan),
         reads_(plan.nodes.size()),
         writes_(plan.nodes.size()),
         read_(plan.buffers.size()),
@@ -43,9 +45,11 @@ class Order {
 
  private:
   void find_waiting();
+  bool can_come_first(uint32_t node, uint32_t first) const;
   void order(uint32_t first, uint32_t end);
   void put(uint32_t node);
   void let_go();
+  void let_go_early();
   std::vector<uint32_t> take_waiting();
   bool conflicts(uint32_t node) const;
   int64_t kept_for(uint32_t node) const;
@@ -53,6 +57,7 @@ class Order {
 
   Plan& plan_;
   const NodeUses uses_;
+  const LongGradients gradients_;
   std::vector<std::vector<uint32_t>> reads_;  // per node: buffers
   std::vector<std::vector<uint32_t>> writes_;
   std::vector<bool> waits_;  // per node: can be put off
@@ -65,28 +70,15 @@ class Order {
   bool traps_ = false;  // one of these may
 };
 
-// Whether a node takes no longer than steps do.
-bool is_short(const Plan& plan, const Node& node) {
-  if (node.unit == Unit::control || plan.device.interprets) return false;
-  if (node.unit != Unit::matrix) return true;
-  const Product product = product_of(plan, node);
-  return product != Product::ordered && product != Product::tensor && product != Product::small;
-}
-
-// Steps of optimizers, and what only nodes that wait read, if that is short.
+// Steps of optimizers, and what only nodes that wait read, if that is short. Where gradients take long, what several processors
+// have a part in stays: it is done while the first of these would wait.
 void Order::find_waiting() {
-  waits_.assign(plan_.nodes.size(), false);
-  for (auto n = static_cast<uint32_t>(plan_.nodes.size()); n-- > 0;) {
+  constexpr double kOfSeveral = 10 * kCyclesOfTask;
+  waits_ = for_steps_alone(plan_, uses_, [&](uint32_t n) {
     const Node& node = plan_.nodes[n];
-    const auto is_for_these = [&](uint32_t buffer) {
-      return uses_.is_only_for(buffer, [&](uint32_t reader) {
-        return reader > n && waits_[reader] && plan_.nodes[reader].region == node.region;
-      });
-    };
-    waits_[n] = node.unit == Unit::optimizer ||
-                (is_short(plan_, node) && !node.results.empty() && !may_trap(node) &&
-                 std::ranges::all_of(writes_[n], is_for_these));
-  }
+    return is_short(plan_, node) && !may_trap(node) &&
+           !(gradients_.are_beside(n) && cycles_of(plan_, node) > kOfSeveral);
+  });
 }
 
 // Bytes that would have been free but for this node.
@@ -137,12 +129,59 @@ void Order::let_go() {
   std::ranges::copy(take_waiting(), std::back_inserter(nodes_));
 }
 
+// Behind the last of long gradients comes first what was put off and waits for none of these: processors that are through with
+// theirs sooner do it.
+void Order::let_go_early() {
+  const auto is_from_long = [&](uint32_t buffer) {
+    return std::ranges::any_of(uses_.writers(buffer),
+                               [&](uint32_t n) { return gradients_.is_gradient(n); });
+  };
+  for (const uint32_t node : take_waiting()) {
+    if (conflicts(node) || std::ranges::any_of(reads_[node], is_from_long))
+      put(node);
+    else
+      nodes_.push_back(node);
+  }
+}
+
+// Whether a node may come before all others from `first` on, and beside the first product: what is moved in a step with long
+// gradients is then there when it is wanted, by processors that have no tile of that product.
+bool Order::can_come_first(uint32_t node, uint32_t first) const {
+  const Node& of = plan_.nodes[node];
+  if (of.unit != Unit::move || of.results.empty() || may_trap(of) || !gradients_.are_beside(node))
+    return false;
+  const auto is_between = [&](uint32_t other) { return other >= first && other < node; };
+  const auto is_written = [&](uint32_t buffer) {
+    return std::ranges::any_of(uses_.writers(buffer), is_between);
+  };
+  const auto is_used = [&](uint32_t buffer) {
+    return is_written(buffer) || std::ranges::any_of(uses_.readers(buffer), is_between);
+  };
+  return std::ranges::none_of(reads_[node], is_written) &&
+         std::ranges::none_of(writes_[node], is_used);
+}
+
 // Nodes [first, end) of one region, of which none decides whether others come.
 void Order::order(uint32_t first, uint32_t end) {
+  std::vector<uint32_t> early;
+  for (uint32_t n = first; n < end; ++n)
+    if (can_come_first(n, first)) early.push_back(n);
+  std::vector<bool> has_come(end - first, false);
+  uint32_t last = kNone;  // of long gradients
+  for (uint32_t n = first; n < end; ++n)
+    if (gradients_.is_gradient(n) && gradients_.are_beside(n)) last = n;
   for (uint32_t n = first; n < end; ++n) {
+    if (has_come[n - first]) continue;
     if (!waits_[n]) {
       if (conflicts(n)) let_go();
       nodes_.push_back(n);
+      if (plan_.nodes[n].unit != Unit::matrix) continue;
+      if (n == last) let_go_early();
+      for (const uint32_t other : std::exchange(early, {})) {
+        if (other < n) continue;
+        nodes_.push_back(other);
+        has_come[other - first] = true;
+      }
       continue;
     }
     const int64_t bytes = kept_for(n);

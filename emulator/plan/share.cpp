@@ -2,87 +2,28 @@
 
 #include <algorithm>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "emulator/plan/node_uses.h"
-#include "emulator/plan/product.h"
+#include "emulator/plan/cycles.h"
+#include "emulator/plan/for_steps.h"
 
 namespace trek::plan {
 namespace {
 
 constexpr uint32_t kLevelsBehind = 4;
 
-// What an H200's processor does in a cycle: multiplications of f32, those of tensor cores in small tiles,
-// bytes through a unit, steps of pointwise programs. Guesses; only their proportions matter.
-constexpr double kMultiplications = 64;
-constexpr double kByTensorCores = 700;  // of 16 bits; of f32 half as many,
-constexpr double kTurned =
-    0.1;  // and so much of one more for each operand that is turned around on its way
-constexpr double kBytes = 12;
-constexpr double kSteps = 48;
-constexpr double kTask = 1000;  // cycles that a task takes besides
-// A node may have a little more than its part, so that it is not just short of one processor for a tile.
+// A node may have a little more than its part, so that it is not just short of one processor for a tile; but not steps that
+// come together, which are to leave some for what is small and was put off with them.
 constexpr double kMore = 17.0 / 16;
-
-double bytes_of(const isa::Type& type) { return static_cast<double>(type.bytes()); }
-
-// Of a node that sums a part of a product's k: how much of its operands it reads.
-double part_of(const Node& node) {
-  if (node.depth.count == 0) return 1;
-  const MatrixShape shape = matrix_shape(node);
-  return static_cast<double>(shape.k) / static_cast<double>(shape.whole_k);
-}
-
-// What a node has to do for all rows of its result, in cycles of one processor.
-double work_of_all(const Plan& plan, const Node& node) {
-  if (node.unit == Unit::control) return kTask;
-  double given = 0;
-  for (uint32_t result : node.results)
-    given += bytes_of(node.put ? node.main_type : plan.views[result].type);
-  double bytes = given;
-  if (node.unit == Unit::move && node.opcode != isa::Opcode::Reshape) {
-    // What is moved is read once. Where it is put into something larger, that is not touched.
-    if (node.opcode == isa::Opcode::Update) given = bytes = bytes_of(node.operand_types[1]);
-    bytes += given;
-  } else {
-    for (size_t i = 0; i < node.operands.size(); ++i)
-      if (node.operands[i].kind == Operand::Kind::view)
-        bytes += bytes_of(node.operand_types[i]) * part_of(node);
-  }
-  double cycles = kTask + bytes / kBytes;
-  if (!node.results.empty()) {
-    const auto elements = static_cast<double>(
-        std::max(plan.views[node.results[0]].type.elements(),
-                 node.operand_types.empty() ? 0 : node.operand_types[0].elements()));
-    cycles += elements * static_cast<double>(node.steps()) / kSteps;
-  }
-  if (node.unit != Unit::matrix) return cycles;
-  const MatrixShape shape = matrix_shape(node);
-  const double each = static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-                      static_cast<double>(shape.k) * static_cast<double>(shape.batches) *
-                      static_cast<double>(products_of(node));
-  const Product product = product_of(plan, node);
-  if (product != Product::tensor && product != Product::small)
-    return cycles + each / kMultiplications;
-  const auto bytes_of_element = static_cast<double>(isa::byte_size(node.operand_types[0].dtype));
-  const bool is_f32 = product == Product::tensor && node.operand_types[0].dtype == isa::DType::f32;
-  const double turned = is_f32 ? kTurned * ((shape.ta ? 1 : 0) + (shape.tb ? 0 : 1)) : 0;
-  return cycles + each * (1 + turned) * bytes_of_element / (2 * kByTensorCores);
-}
-
-double work_of(const Plan& plan, const Node& node) {
-  const double all = work_of_all(plan, node);
-  if (node.rows.count == 0) return all;
-  const isa::Shape& shape = plan.views[node.results[0]].type.shape;
-  return all * static_cast<double>(node.rows.count) / static_cast<double>(shape[shape.rank() - 2]);
-}
 
 class Levels {
  public:
   explicit Levels(Plan& plan)
-      : plan_(plan), written_(plan.buffers.size(), 0), read_(plan.buffers.size(), 0) {}
+      : plan_(plan),
+        written_(plan.buffers.size(), 0),
+        read_(plan.buffers.size(), 0),
+        gradients_(plan) {}
   void run(bool placed) {
     find(placed);
     if (!plan_.nodes.empty()) share();
@@ -96,8 +37,7 @@ class Levels {
   void each_read(const Node& node, F&& f) const;
   template <typename F>
   void each_write(const Node& node, F&& f) const;
-  void find_gradients();
-  std::vector<uint32_t> levels_of(uint32_t first, std::span<const double> work) const;
+  std::vector<uint32_t> levels_of(uint32_t first, uint32_t end) const;
   void share_out(uint32_t first, uint32_t end);
 
   Plan& plan_;
@@ -105,7 +45,7 @@ class Levels {
   std::vector<uint32_t> written_;
   std::vector<uint32_t> read_;
   std::map<int64_t, uint32_t> places_;  // of registers: by offset, whose it is
-  std::vector<bool> is_gradient_;       // per node
+  const LongGradients gradients_;
 };
 
 template <typename F>
@@ -127,48 +67,23 @@ void Levels::each_write(const Node& node, F&& f) const {
       f(plan_.views[node.operands[i].index].buffer);
 }
 
-// Products in the dot order that optimizers alone read, where code is made for them.
-void Levels::find_gradients() {
-  is_gradient_.assign(plan_.nodes.size(), false);
-  if (!plan_.device.makes_code() || !has_steps(plan_)) return;
-  const NodeUses uses(plan_);
-  const auto is_for_steps = [&](uint32_t result) {
-    return uses.is_only_for(plan_.views[result].buffer, [&](uint32_t reader) {
-      return plan_.nodes[reader].unit == Unit::optimizer;
-    });
-  };
-  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
-    const Node& node = plan_.nodes[n];
-    is_gradient_[n] = node.unit == Unit::matrix && product_of(plan_, node) == Product::ordered &&
-                      !node.results.empty() && std::ranges::all_of(node.results, is_for_steps);
-  }
-}
-
-// The level at which each of the nodes from `first` on, which do so much work, shares the processors. Gradients can wait
-// for each other, and stand one behind the other (put_off.h): those that keep all processors busy for long share these as
-// if they were of the last one's level, so that together they fill them. What comes behind them, and could have been done long
-// before, has all of them; and so has what it could have been done beside.
-std::vector<uint32_t> Levels::levels_of(uint32_t first, std::span<const double> work) const {
-  constexpr double kLong = 100'000;  // cycles
-  const auto end = static_cast<uint32_t>(first + work.size());
+// The level at which each of the nodes [first, end) shares the processors. Gradients can wait for each other: those that keep
+// all processors busy for long share these as if they were of the last one's level, so that together they fill them; and so do
+// steps. What else is for steps alone has all of them, and so has what it could have been done beside.
+std::vector<uint32_t> Levels::levels_of(uint32_t first, uint32_t end) const {
   std::vector<uint32_t> levels;
-  uint32_t last = 0;       // level of a gradient
-  uint32_t last_node = 0;  // and the last of them in the program
-  double all = 0;
+  uint32_t last = 0;  // of a gradient
   for (uint32_t n = first; n < end; ++n) {
     levels.push_back(plan_.nodes[n].level);
-    if (!is_gradient_[n]) continue;
-    last = std::max(last, levels.back());
-    last_node = n;
-    all += work[n - first];
+    if (gradients_.is_gradient(n)) last = std::max(last, levels.back());
   }
-  if (all < kLong * plan_.device.processors) return levels;
-  uint32_t behind = std::ranges::max(levels);
+  if (!gradients_.are_beside(first)) return levels;
+  const uint32_t steps = std::ranges::max(levels) + 1;
+  uint32_t aside = steps + 1;
   for (uint32_t n = first; n < end; ++n) {
-    const bool is_late =
-        n > last_node && levels[n - first] <= last && plan_.nodes[n].unit != Unit::optimizer;
-    if (is_gradient_[n]) levels[n - first] = last;
-    if (is_late) levels[n - first] = ++behind;
+    if (gradients_.is_gradient(n)) levels[n - first] = last;
+    if (gradients_.is_aside(n)) levels[n - first] = aside++;
+    if (plan_.nodes[n].unit == Unit::optimizer) levels[n - first] = steps;
   }
   return levels;
 }
@@ -177,8 +92,8 @@ std::vector<uint32_t> Levels::levels_of(uint32_t first, std::span<const double> 
 void Levels::share_out(uint32_t first, uint32_t end) {
   const uint32_t lowest = plan_.nodes[first].level;
   std::vector<double> work;
-  for (uint32_t n = first; n < end; ++n) work.push_back(work_of(plan_, plan_.nodes[n]));
-  const std::vector<uint32_t> levels = levels_of(first, work);
+  for (uint32_t n = first; n < end; ++n) work.push_back(cycles_of(plan_, plan_.nodes[n]));
+  const std::vector<uint32_t> levels = levels_of(first, end);
   std::vector<double> of_level;
   for (uint32_t n = 0; n < work.size(); ++n) {
     const uint32_t level = levels[n] - lowest;
@@ -187,14 +102,17 @@ void Levels::share_out(uint32_t first, uint32_t end) {
   }
   for (uint32_t n = first; n < end; ++n) {
     Node& node = plan_.nodes[n];
+    const bool leaves_some = node.unit == Unit::optimizer && gradients_.are_beside(n);
     const double part = work[n - first] / of_level[levels[n - first] - lowest];
-    const double processors = std::min(1.0, part * kMore) * plan_.device.processors;
+    const double wanted = std::min(1.0, part * (leaves_some ? 1 : kMore));
+    // Steps that come one by one have all processors.
+    const bool is_alone = node.unit == Unit::optimizer && !gradients_.are_beside(n);
+    const double processors = (is_alone ? 1 : wanted) * plan_.device.processors;
     node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
   }
 }
 
 void Levels::share() {
-  find_gradients();
   const auto nodes = static_cast<uint32_t>(plan_.nodes.size());
   uint32_t first = 0;
   for (uint32_t n = 1; n <= nodes; ++n)

@@ -7,10 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "emulator/plan/for_steps.h"
 #include "emulator/plan/node_uses.h"
 #include "emulator/plan/product.h"
 #include "emulator/plan/renumber.h"
 #include "emulator/plan/runs.h"
+#include "isa/semantics/dot.h"
 
 namespace trek::plan {
 namespace {
@@ -63,7 +65,7 @@ class Program {
 class Products {
  public:
   Products(Plan& plan, const MeasuredTiles* measured)
-      : plan_(plan), measured_(measured), uses_(plan) {}
+      : plan_(plan), measured_(measured), uses_(plan), gradients_(plan) {}
   void run();
 
  private:
@@ -82,16 +84,19 @@ class Products {
   void begin_tiles(const Node& product, const Sum& begun);
   void end_tiles(Node& node, const Sum& begun);
   static Input add(Program& program, const std::vector<Sum>& sums);
+  uint32_t adder_of_blocks(const Node& product, uint32_t number) const;
+  void by_blocks(Node& product, uint32_t optimizer);
   void split(const Node& product, size_t most);
   void divide(const Node& product, const RowParts& parts, size_t most);
   void cut_into_runs(const Node& product);
   void as_tiles_say(Node node, size_t most);
-  void one(Node& node);
+  void one(Node& node, uint32_t number);
 
   Plan& plan_;
   const MeasuredTiles* measured_;
   std::vector<Node> nodes_;
-  NodeUses uses_;                               // before any node is divided
+  NodeUses uses_;  // before any node is divided
+  LongGradients gradients_;
   std::map<uint32_t, std::vector<Sum>> added_;  // to the gradients of optimizers
 };
 
@@ -174,6 +179,44 @@ uint32_t Products::optimizer_of(const Node& product) const {
   return program.steps() == 0 && std::ranges::all_of(reader.operand_types, is_f32)
              ? readers[0]
              : uint32_t{kNone};
+}
+
+// The optimizer that may add the blocks of a product of a few columns, or kNone. Such a product of many k has little to
+// multiply, and tiles of all k have a few lines of every k: for each of these the second-level cache is asked anew. The
+// optimizer then takes longer, for which there is time beside long gradients.
+uint32_t Products::adder_of_blocks(const Node& product, uint32_t number) const {
+  constexpr int64_t kFewest = 16;
+  constexpr int64_t kMostBytes = int64_t{8} << 20;
+  if (product.unit != Unit::matrix || product_of(plan_, product) != Product::narrow ||
+      !gradients_.are_beside(number))
+    return kNone;
+  const MatrixShape shape = matrix_shape(product);
+  const int64_t blocks = shape.k / semantics::kDotBlock;
+  if (!shape.ta || shape.tb || shape.batches != 1 || shape.k % semantics::kDotBlock != 0 ||
+      blocks < kFewest || blocks * shape.m * shape.n * 4 > kMostBytes || !product.phases.empty())
+    return kNone;
+  static_assert(kNarrowDepth <= semantics::kDotSegment);
+  return optimizer_of(product);
+}
+
+// Makes a product one of blocks of its k, each a matrix of a batch, whose sums an optimizer adds in ascending order: what the
+// dot order does with one segment.
+void Products::by_blocks(Node& product, uint32_t optimizer) {
+  const MatrixShape shape = matrix_shape(product);
+  const int64_t blocks = shape.k / semantics::kDotBlock;
+  for (size_t i = 0; i < 2; ++i) {
+    Type& type = product.operand_types[i];
+    type = Type::tensor(type.dtype, {blocks, semantics::kDotBlock, i == 0 ? shape.m : shape.n});
+    plan_.views.push_back({plan_.view(product.operands[i].index).buffer, type});
+    product.operands[i].index = static_cast<uint32_t>(plan_.views.size() - 1);
+  }
+  product.main_type.shape = {blocks, shape.m, shape.n};
+  View& result = plan_.views[product.results[0]];
+  result.type.shape = product.main_type.shape;
+  plan_.buffers[result.buffer].bytes = result.type.bytes();
+  Node& adds = plan_.nodes[optimizer];
+  adds.operands[adds.own_operands - 1] = {Operand::Kind::view, product.results[0]};
+  adds.operand_types[adds.own_operands - 1] = result.type;
 }
 
 // A tensor for the next node's sums; its last reader is to be said.
@@ -339,7 +382,12 @@ void Products::as_tiles_say(Node node, size_t most) {
   nodes_.push_back(std::move(node));
 }
 
-void Products::one(Node& node) {
+void Products::one(Node& node, uint32_t number) {
+  if (const uint32_t optimizer = adder_of_blocks(node, number); optimizer != kNone) {
+    by_blocks(node, optimizer);
+    nodes_.push_back(std::move(node));
+    return;
+  }
   const size_t most = node.tiling == Tiling::matrix ? most_added(node) : 0;
   if (most >= 2) {
     const ProductWork work = whole_work(plan_, node);
@@ -368,7 +416,7 @@ void Products::run() {
       node.operand_types.push_back(sum.type);
       note_read(sum);
     }
-    one(node);
+    one(node, n);
   }
   start.push_back(static_cast<uint32_t>(nodes_.size()));
   renumber(plan_, std::move(nodes_), start, buffers);

@@ -111,9 +111,9 @@ void Tiler::note_pieces(const Node& node) {
   }
 }
 
-// One task for each processor, of up to kMostChunks; beyond that several of kFewChunks; of half a chunk where chunks would be
-// for a quarter to half of them. Nodes of equal size are cut alike, whatever runs beside them.
-int64_t Tiler::chunk(int64_t elements) const {
+// One task for each of so many processors, of up to kMostChunks; beyond that several of kFewChunks; of half a chunk where chunks
+// would be for a quarter to half of all.
+int64_t Tiler::chunk(int64_t elements, int64_t processors) const {
   constexpr int64_t kFewChunks = 4;
   constexpr int64_t kMostChunks = 8;
   const Device& device = plan_.device;
@@ -123,10 +123,17 @@ int64_t Tiler::chunk(int64_t elements) const {
     const int64_t size = (elements + tasks - 1) / tasks;
     return (size + device.chunk - 1) / device.chunk;
   };
-  const int64_t of_each = std::max<int64_t>(1, chunks(device.processors));
+  const int64_t of_each = std::max<int64_t>(1, chunks(processors));
   const int64_t wanted = of_each <= kMostChunks ? of_each : kFewChunks;
   const int64_t most = int64_t{device.processors} * device.tiles_per_processor;
   return std::max(wanted, chunks(most)) * device.chunk;
+}
+
+// How many have a part in a step: its share, but some if it has anything for them.
+int64_t Tiler::processors_of_step(const Node& node) const {
+  constexpr int64_t kSome = 8;
+  if (!plan_.device.makes_code()) return plan_.device.processors;
+  return std::max<int64_t>(kSome, node.share);
 }
 
 void Tiler::elements(Node& node) {
@@ -138,7 +145,9 @@ void Tiler::elements(Node& node) {
   const int64_t begin = node.rows.first * line;
   const int64_t elements = line != 0 ? node.rows.count * line : type.elements();
   const int64_t of_batch = piece(node, type.elements());
-  const int64_t size = of_batch != 0 ? of_batch : chunk(elements);
+  // Nodes of equal size are cut alike, whatever runs beside them; but no other has to do with the elements of a step.
+  const int64_t processors = in_place ? processors_of_step(node) : plan_.device.processors;
+  const int64_t size = of_batch != 0 ? of_batch : chunk(elements, processors);
   // Reads element i for its element i: everything but the moves, and a reshape.
   const bool moves = node.unit == Unit::move && node.opcode != Opcode::Reshape;
   // An instruction that may trap looks at its operands even where it gives nothing.

@@ -41,7 +41,9 @@ class Tiler {
               Depth depth);
   void begun_tiles(Node& node);
   void tile_of_matrix(Node& node, const MatrixShape& shape, const Runs* runs, int64_t i);
-  int64_t chunk(int64_t elements) const;
+  int64_t chunk(int64_t elements, int64_t processors) const;
+  int64_t chunk(int64_t elements) const { return chunk(elements, plan_.device.processors); }
+  int64_t processors_of_step(const Node& node) const;
   int64_t share_of_lines(int64_t lines, int64_t n, int64_t size, int64_t at_once) const;
   int64_t piece(const Node& node, int64_t elements) const;
   void note_pieces(const Node& node);

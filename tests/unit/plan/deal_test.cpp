@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -185,6 +186,64 @@ TEST_CASE("tiles that leave room for another node begin where the last one ended
   REQUIRE(2 * node.tasks <= kProcessors);
   for (uint32_t i = 0; i < node.tasks; ++i)
     CHECK(plan.tasks[node.first_task + i].processor == i + 1);
+}
+
+TEST_CASE("beside long gradients what is short is where and when processors wait") {
+  const isa::Module module = assembled(R"(
+.state @x f32[4096,784] = normal(0, 1, key=1)
+.state @y f32[4096,512] = normal(0, 1, key=2)
+.state @w f32[784,512] = normal(0, 1, key=3)
+.state @v f32[512,512] = normal(0, 1, key=4)
+.state @b f32[512] = 0
+.func main() {
+  loop $i = 0 until 2 {
+    %h = matmul @x, @w, tail=relu
+    %e = matmul %h, @v, tb
+    %dv = matmul %e, %h, ta
+    %db = sum %e, axis=0
+    sgd! @v, %dv, lr=0.1
+    sgd! @b, %db, lr=0.1
+    %dw = matmul @x, %e, ta
+    sgd! @w, %dw, lr=0.1
+  }
+}
+)");
+  const Plan plan = linked(module, *find_device("h200"));
+  CHECK(errors_of(plan) == "");
+  const auto processors_of = [&](auto is_it) {
+    std::multiset<uint32_t> found;
+    for (const Node& node : plan.nodes)
+      for (uint32_t i = 0; is_it(node) && i < node.tasks; ++i)
+        found.insert(plan.tasks[node.first_task + i].processor);
+    return found;
+  };
+  const auto gives = [&](const Node& node, std::string_view name) {
+    return !node.results.empty() && plan.buffers[plan.views[node.results[0]].buffer].name == name;
+  };
+  const auto layer = processors_of([&](const Node& node) { return gives(node, "%h"); });
+  REQUIRE(layer.size() == 128);
+  // @v is turned around while that is multiplied, by those that have no tile of it.
+  const auto turned =
+      processors_of([](const Node& node) { return node.opcode == isa::Opcode::Permute; });
+  const auto beside = std::ranges::count_if(
+      turned, [&](uint32_t processor) { return layer.count(processor) == 0; });
+  CHECK(2 * static_cast<size_t>(beside) > turned.size());
+  // A tile of gradients for each, and a part of the steps for most; of which some are left for what is small.
+  const auto gradients =
+      processors_of([&](const Node& node) { return gives(node, "%dv") || gives(node, "%dw"); });
+  CHECK(gradients.size() == kProcessors);
+  CHECK(std::set(gradients.begin(), gradients.end()).size() == kProcessors);
+  const auto steps = processors_of([](const Node& node) { return node.unit == Unit::optimizer; });
+  CHECK(std::set(steps.begin(), steps.end()).size() > kProcessors / 2);
+  CHECK(steps.count(0) == 0);
+  // Sums of a bias are not put behind the next gradient: their processors would wait there.
+  const auto first_of = [&](auto is_it) {
+    return std::ranges::find_if(plan.nodes, is_it)->first_task;
+  };
+  CHECK(first_of([&](const Node& node) { return gives(node, "%db.tiles"); }) <
+        first_of([&](const Node& node) { return gives(node, "%dw"); }));
+  CHECK(first_of([&](const Node& node) { return gives(node, "%db"); }) >
+        first_of([&](const Node& node) { return gives(node, "%dw"); }));
 }
 
 }  // namespace trek::plan::test

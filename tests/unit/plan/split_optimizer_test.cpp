@@ -107,4 +107,58 @@ TEST_CASE(
   check(program(sgd), interpreting);
 }
 
+TEST_CASE("beside a long gradient an optimizer adds the blocks of a product of a few columns") {
+  // @l is what takes long, for two processors.
+  const auto program_of = [](int k, int long_k, std::string_view step,
+                             std::string_view after = "") {
+    return fmt::format(R"(
+.state @x f32[{0},24] = normal(0, 0.1, key=1)
+.state @y f32[{0},10] = normal(0, 0.1, key=2)
+.state @w f32[24,10] = normal(0, 1, key=3)
+.state @m f32[24,10]
+.state @v f32[24,10]
+.state @p f32[{1},64] = normal(0, 0.1, key=4)
+.state @q f32[{1},128] = normal(0, 0.1, key=5)
+.state @l f32[64,128] = 0
+.output @o f32[24,10]
+.func main() {{
+  loop $i = 0 until 2 {{
+    $t = add $i, 1
+    %g = matmul @x, @y, ta
+    {2}
+    {3}
+    %d = matmul @p, @q, ta
+    sgd! @l, %d, lr=0.1
+  }}
+}}
+)",
+                       k, long_k, step, after);
+  };
+  const auto blocks_of = [](const Plan& plan) {
+    const auto product = std::ranges::find(plan.nodes, Unit::matrix, &Node::unit);
+    REQUIRE(product != plan.nodes.end());
+    return product->main_type.shape.rank() == 3 ? product->main_type.shape[0] : 1;
+  };
+  for (const std::string_view step :
+       {"adam! @w, @m, @v, %g, lr=0.01, step=$t", "adamw! @w, @m, @v, %g, lr=0.01, step=$t",
+        "sgd! @w, %g, lr=0.1", "sgd.momentum! @w, @v, %g, lr=0.1", "rmsprop! @w, @v, %g, lr=0.1"}) {
+    INFO(step);
+    const isa::Module module = assembled(program_of(1088, 1600, step));
+    const Plan plan = linked(module, small_device(2));
+    CHECK(errors_of(plan) == "");
+    CHECK(blocks_of(plan) == 17);
+    CHECK((run(module, plan, 1) == reference(module)));
+  }
+  const auto linked_blocks = [&](int k, int long_k, std::string_view after = "") {
+    return blocks_of(
+        linked(assembled(program_of(k, long_k, "sgd! @w, %g, lr=0.1", after)), small_device(2)));
+  };
+  CHECK(linked_blocks(4096, 1600) == 64);
+  CHECK(linked_blocks(4160, 1600) == 1);                  // more than a segment
+  CHECK(linked_blocks(1092, 1600) == 1);                  // a block that is not whole
+  CHECK(linked_blocks(512, 1600) == 1);                   // too few for it
+  CHECK(linked_blocks(1088, 64) == 1);                    // no time beside it
+  CHECK(linked_blocks(1088, 1600, "@o = copy %g") == 1);  // somebody else reads the gradient
+}
+
 }  // namespace trek::plan::test
