@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "emulator/plan/for_steps.h"
 #include "emulator/plan/product.h"
 
 namespace trek::plan {
@@ -159,9 +160,11 @@ std::vector<uint32_t> levels_of_readers(const Plan& plan, Product kind) {
 
 // Nodes of a level, or nearly, can run at the same time, but not where one is to write what another has yet
 // to read. So a register keeps its place until the last node has come that is no more than kLevelsKept above its own
-// last one, and has it from the first on that is no more below its own first: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
+// last one: all of at most `most` bytes; and as many others as leave no more than `enough` alive at once. First those that a
 // product reads last, which takes long, and of these the largest, whose places are the likeliest to be taken. Where memory is
 // more than a cache has, fresh places cost more than a wait for what is short: there only what products in the dot order read.
+// Beside long gradients, whose short nodes are dealt by when they can begin, small registers have their places as many levels
+// sooner, and so has what these gradients give.
 constexpr uint32_t kLevelsKept = 2;
 
 std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most,
@@ -174,16 +177,25 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
     const size_t level = size_t{plan.nodes[interval.last].level} + kLevelsKept;
     return std::max(interval.last, last[std::min(level, last.size() - 1)]);
   };
+  const LongGradients gradients(plan);
   const auto begin_of = [&](const Interval& interval) {
+    if (!gradients.are_beside(interval.first)) return interval.first;
     const uint32_t level = plan.nodes[interval.first].level;
     return std::min(interval.first, of_level[level - std::min(level, kLevelsKept)]);
   };
   const std::vector<uint32_t> ordered = levels_of_readers(plan, Product::ordered);
   const std::vector<uint32_t> narrow = levels_of_readers(plan, Product::narrow);
+  // Beside long gradients: whether such products are among the last that read it.
   const auto is_read_late = [&](const Interval& interval, const std::vector<uint32_t>& levels) {
-    return levels[interval.buffer] + kLevelsKept > plan.nodes[interval.last].level;
+    return gradients.are_beside(interval.last) &&
+           levels[interval.buffer] + kLevelsKept > plan.nodes[interval.last].level;
   };
-  // How long those that read it last take: 0 of large products in the dot order, 1 of other products, 2.
+  const auto is_for_long = [&](const Interval& interval) {
+    const Node& reads = plan.nodes[interval.last];
+    const bool is_last = reads.unit == Unit::matrix && product_of(plan, reads) == Product::ordered;
+    return is_last || is_read_late(interval, ordered) || is_read_late(interval, narrow);
+  };
+  // How long those that read it last take: 0 of long gradients and what is beside them, 1 of other products, 2.
   const auto rank = [&](const Interval& interval) {
     if (is_read_late(interval, ordered)) return 0;
     return plan.nodes[interval.last].unit == Unit::matrix ? 1 : 2;
@@ -194,7 +206,7 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
       const uint32_t end = end_of(interval);
       interval.first = begin_of(interval);
       interval.last = end;
-    } else if (is_cached || is_read_late(interval, ordered) || is_read_late(interval, narrow)) {
+    } else if (is_cached || is_for_long(interval)) {
       others.push_back(&interval);
     }
   }

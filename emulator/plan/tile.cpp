@@ -132,8 +132,8 @@ int64_t Tiler::chunk(int64_t elements, int64_t processors) const {
 // How many have a part in a step: its share, but some if it has anything for them.
 int64_t Tiler::processors_of_step(const Node& node) const {
   constexpr int64_t kSome = 8;
-  if (!plan_.device.makes_code()) return plan_.device.processors;
-  return std::max<int64_t>(kSome, node.share);
+  const int64_t all = plan_.device.processors;
+  return plan_.device.makes_code() ? std::min(std::max<int64_t>(kSome, node.share), all) : all;
 }
 
 void Tiler::elements(Node& node) {
