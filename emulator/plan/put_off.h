@@ -7,6 +7,10 @@
 // come when there is nothing else to do. Products stay where they are, but for those of a few columns; and on a device that
 // interprets, for which a sum of a few columns is long, everything but the steps.
 //
+// Beside long gradients (for_steps.h) what several processors have a part in stays where it is, since the first gradient would
+// wait there; behind the last of these comes first what waits for none of them; and what is only moved and needs nothing of
+// the trip comes beside its first product.
+//
 // Nothing is put behind what it has memory in common with, if one of them writes it; so no bit changes. Nor is what may
 // trap put behind anything else that may, so the earliest trap is that of the module. What waits keeps its operands in
 // memory meanwhile, so only so much of that may wait at once.
