@@ -15,6 +15,7 @@ constexpr double kTurned =
     0.1;  // and so much of one more for each operand that is turned around on its way
 constexpr double kBytes = 12;
 constexpr double kSteps = 48;
+
 double bytes_of(const isa::Type& type) { return static_cast<double>(type.bytes()); }
 
 // Of a node that sums a part of a product's k: how much of its operands it reads.

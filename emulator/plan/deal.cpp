@@ -9,6 +9,7 @@
 
 #include "emulator/plan/cycles.h"
 #include "emulator/plan/for_steps.h"
+#include "emulator/plan/place.h"
 #include "emulator/plan/product.h"
 #include "emulator/plan/runs.h"
 
@@ -31,8 +32,8 @@ class Dealer {
         paired_(plan.nodes.size(), 0),
         is_early_(plan.nodes.size(), false),
         gradients_(plan),
+        places_(plan),
         free_(processors_, 0),
-        last_(processors_, nullptr),
         over_(plan.buffers.size(), 0),
         read_(plan.buffers.size(), 0) {}
   void run();
@@ -44,14 +45,18 @@ class Dealer {
   void deal_early(uint32_t index);
   void follow(uint32_t index, uint32_t leads);
   bool is_loose(uint32_t index) const;
+  void take_places(const Node& node);
   double ready(const Node& node) const;
   uint32_t earliest(const Node& node) const;
   void go_on(const Node& node);
   uint32_t leader(uint32_t index) const;
   bool fills_up(uint32_t index) const;
   uint32_t pairs_of(const Node& node) const;
-  double work_of_task(const Node& node) const;
-  double begin_of_task(const Node& node, uint32_t processor) const;
+  struct Takes {   // a task
+    double first;  // of its node that a processor has
+    double another;
+  };
+  Takes task_takes(const Node& node) const;
   std::span<const Box> boxes(const Node& node) const {
     return plan_.boxes_of(plan_.tasks[node.first_task]);
   }
@@ -66,9 +71,9 @@ class Dealer {
   std::vector<uint32_t> paired_;  // per node: tiles of a row, if rows are paired; else 0
   std::vector<bool> is_early_;    // per node: dealt by deal_early(), or follows one that was
   const LongGradients gradients_;
+  PlacesTaken places_;
   // About when, in cycles: a processor is through with what it has; and a buffer's last writer, and its readers.
   std::vector<double> free_;
-  std::vector<const Node*> last_;  // that a processor has a task of
   std::vector<double> over_;
   std::vector<double> read_;
 };
@@ -186,23 +191,22 @@ bool Dealer::is_loose(uint32_t index) const {
   return is_small && node.tasks < processors_ && gradients_.are_beside(index);
 }
 
-// When all that a node reads is there, and nobody needs any more what it overwrites: a register may lie where others did.
+// A register that is written for the first time is free when nobody needs any more what had its place.
+void Dealer::take_places(const Node& node) {
+  for (const Box& box : boxes(node)) {
+    const bool is_register = plan_.buffers[box.buffer].kind == BufferKind::tensor_register;
+    if (!box.write || !is_register || over_[box.buffer] != 0) continue;
+    places_.take(box.buffer, [&](uint32_t other) {
+      over_[box.buffer] = std::max({over_[box.buffer], over_[other], read_[other]});
+    });
+  }
+}
+
+// When all that a node reads is there, and nobody needs any more what it overwrites.
 double Dealer::ready(const Node& node) const {
   double when = 0;
-  for (const Box& box : boxes(node)) {
-    when = std::max(when, over_[box.buffer]);
-    if (!box.write) continue;
-    when = std::max(when, read_[box.buffer]);
-    const Buffer& mine = plan_.buffers[box.buffer];
-    if (mine.kind != BufferKind::tensor_register) continue;
-    for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
-      const Buffer& other = plan_.buffers[b];
-      const bool shares = other.kind == BufferKind::tensor_register &&
-                          other.offset < mine.offset + mine.bytes &&
-                          mine.offset < other.offset + other.bytes;
-      if (shares) when = std::max({when, over_[b], read_[b]});
-    }
-  }
+  for (const Box& box : boxes(node))
+    when = std::max({when, over_[box.buffer], box.write ? read_[box.buffer] : 0});
   return when;
 }
 
@@ -220,16 +224,14 @@ uint32_t Dealer::earliest(const Node& node) const {
 
 // About how long a task takes: until its first instructions and data are there, which is less behind another of its node,
 // and then. cycles_of() is for sharing: large products take three quarters of what it says, and what is none a half.
-double Dealer::begin_of_task(const Node& node, uint32_t processor) const {
+Dealer::Takes Dealer::task_takes(const Node& node) const {
   constexpr double kFirst = 8000;
   constexpr double kAnother = 3500;
-  return last_[processor] == &node ? kAnother : kFirst;
-}
-double Dealer::work_of_task(const Node& node) const {
   constexpr double kOfProducts = 0.75;
   constexpr double kOfOthers = 0.5;
   const double part = node.unit == Unit::matrix ? kOfProducts : kOfOthers;
-  return part * cycles_of(plan_, node) / node.tasks;
+  const double work = part * cycles_of(plan_, node) / node.tasks;
+  return {kFirst + work, kAnother + work};
 }
 
 // Each tile to the processor that can begin with it first, and of those that can at once to the one that waits for longest;
@@ -237,25 +239,32 @@ double Dealer::work_of_task(const Node& node) const {
 void Dealer::deal_early(uint32_t index) {
   const Node& node = plan_.nodes[index];
   const double from = ready(node);
-  const double work = work_of_task(node);
+  const Takes takes = task_takes(node);
   const uint32_t places = processors_ - 1;
-  using Place = std::tuple<double, double, uint32_t>;  // begins, is free, how far from early_
+  struct Place {
+    double begins;
+    double is_free;
+    uint32_t number;  // from early_ on
+    bool has_one;     // a task of this node
+    bool operator>(const Place& other) const {
+      return std::tuple(begins, is_free, number) >
+             std::tuple(other.begins, other.is_free, other.number);
+    }
+  };
   std::priority_queue<Place, std::vector<Place>, std::greater<>> queue;
   for (uint32_t i = 0; i < places; ++i) {
     const double is_free = free_[(early_ + i) % places + 1];
-    queue.emplace(std::max(is_free, from), is_free, i);
+    queue.push({std::max(is_free, from), is_free, i, false});
   }
   const uint32_t first = early_;
   for (Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks)) {
-    const auto [begins, is_free, i] = queue.top();
+    const Place place = queue.top();
     queue.pop();
-    early_ = (first + i) % places + 1;
-    task.processor = early_;
-    const double over = begins + begin_of_task(node, task.processor) + work;
-    last_[task.processor] = &node;
-    queue.emplace(over, over, i);
+    task.processor = (first + place.number) % places + 1;
+    early_ = task.processor % places;
+    const double over = place.begins + (place.has_one ? takes.another : takes.first);
+    queue.push({over, over, place.number, true});
   }
-  early_ %= places;
   is_early_[index] = true;
 }
 
@@ -272,14 +281,13 @@ void Dealer::follow(uint32_t index, uint32_t leads) {
 // What is known when a node has been dealt.
 void Dealer::go_on(const Node& node) {
   const double from = ready(node);
-  const double work = work_of_task(node);
-  const std::span tasks = std::span(plan_.tasks).subspan(node.first_task, node.tasks);
+  const Takes takes = task_takes(node);
+  std::vector<bool> has_one(processors_, false);
   double over = 0;
-  for (const Task& task : tasks) last_[task.processor] = nullptr;
-  for (const Task& task : tasks) {
+  for (const Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks)) {
     double& is_free = free_[task.processor];
-    is_free = std::max(is_free, from) + begin_of_task(node, task.processor) + work;
-    last_[task.processor] = &node;
+    is_free = std::max(is_free, from) + (has_one[task.processor] ? takes.another : takes.first);
+    has_one[task.processor] = true;
     over = std::max(over, is_free);
   }
   for (const Box& box : boxes(node)) {
@@ -329,6 +337,7 @@ void Dealer::deal(uint32_t index) {
 void Dealer::run() {
   for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
     if (plan_.nodes[n].tasks == 0) continue;
+    if (gradients_.are_beside(n)) take_places(plan_.nodes[n]);
     deal(n);
     if (gradients_.are_beside(n)) go_on(plan_.nodes[n]);
     for (const Box& box : boxes(plan_.nodes[n]))

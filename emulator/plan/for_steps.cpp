@@ -1,5 +1,7 @@
 #include "emulator/plan/for_steps.h"
 
+#include <algorithm>
+
 #include "emulator/plan/cycles.h"
 #include "emulator/plan/product.h"
 
@@ -40,8 +42,9 @@ LongGradients::LongGradients(const Plan& plan)
     double all = 0;
     for (; end < nodes && plan.nodes[end].region == plan.nodes[first].region; ++end)
       if (is_gradient_[end]) all += cycles_of(plan, plan.nodes[end]);
-    if (all >= kLong * plan.device.processors)
-      std::fill(are_beside_.begin() + first, are_beside_.begin() + end, true);
+    if (all < kLong * plan.device.processors) continue;
+    std::fill(are_beside_.begin() + first, are_beside_.begin() + end, true);
+    are_any_ = true;
   }
 }
 

@@ -12,16 +12,13 @@
 
 namespace trek::plan {
 
-// Whether a node takes no longer than a step does, where code is made for it; or where it is not, and no product.
+// Whether a node takes no longer than a step does; where a device interprets, none is known to.
 bool is_short(const Plan& plan, const Node& node);
 
 // Per node: whether it is a step of an optimizer; or one of which `is_one` says yes, all of whose results are registers that
 // later ones of the same region alone read.
 template <class IsOne>
 std::vector<bool> for_steps_alone(const Plan& plan, const NodeUses& uses, IsOne is_one) {
-  std::vector<std::vector<uint32_t>> writes(plan.nodes.size());
-  for (uint32_t b = 0; b < plan.buffers.size(); ++b)
-    for (const uint32_t node : uses.writers(b)) writes[node].push_back(b);
   std::vector<bool> found(plan.nodes.size(), false);
   for (auto n = static_cast<uint32_t>(plan.nodes.size()); n-- > 0;) {
     const Node& node = plan.nodes[n];
@@ -30,8 +27,8 @@ std::vector<bool> for_steps_alone(const Plan& plan, const NodeUses& uses, IsOne 
         return reader > n && found[reader] && plan.nodes[reader].region == node.region;
       });
     };
-    found[n] = node.unit == Unit::optimizer ||
-               (!node.results.empty() && is_one(n) && std::ranges::all_of(writes[n], is_for_these));
+    found[n] = node.unit == Unit::optimizer || (!node.results.empty() && is_one(n) &&
+                                                std::ranges::all_of(uses.writes(n), is_for_these));
   }
   return found;
 }
@@ -44,13 +41,15 @@ class LongGradients {
   bool is_gradient(uint32_t node) const { return is_gradient_[node]; }
   // Whether a node is short and for steps alone, but no step.
   bool is_aside(uint32_t node) const { return is_aside_[node]; }
-  // Whether gradients of a node's region, between other regions, take long.
+  // Whether gradients of a node's region, between other regions, take long; and whether those of any do.
   bool are_beside(uint32_t node) const { return are_beside_[node]; }
+  bool are_any() const { return are_any_; }
 
  private:
   std::vector<bool> is_gradient_;
   std::vector<bool> is_aside_;
   std::vector<bool> are_beside_;
+  bool are_any_ = false;
 };
 
 }  // namespace trek::plan

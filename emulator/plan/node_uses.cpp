@@ -9,25 +9,33 @@
 namespace trek::plan {
 
 NodeUses::NodeUses(const Plan& plan)
-    : plan_(plan), readers_(plan.buffers.size()), writers_(plan.buffers.size()) {
+    : plan_(plan),
+      readers_(plan.buffers.size()),
+      writers_(plan.buffers.size()),
+      reads_(plan.nodes.size()),
+      writes_(plan.nodes.size()) {
   for (uint32_t index = 0; index < plan.nodes.size(); ++index) {
     const Node& node = plan.nodes[index];
-    const auto note = [&](std::vector<std::vector<uint32_t>>& to, Operand operand) {
+    const auto note = [&](auto& users, auto& uses, Operand operand) {
       if (operand.kind != Operand::Kind::view) return;
-      std::vector<uint32_t>& nodes = to[buffer_of(operand)];
-      if (nodes.empty() || nodes.back() != index) nodes.push_back(index);
+      const uint32_t buffer = buffer_of(operand);
+      std::vector<uint32_t>& nodes = users[buffer];
+      if (!nodes.empty() && nodes.back() == index) return;
+      nodes.push_back(index);
+      uses[index].push_back(buffer);
     };
-    const auto read = [&](Operand operand) { note(readers_, operand); };
+    const auto read = [&](Operand operand) { note(readers_, reads_, operand); };
+    const auto write = [&](Operand operand) { note(writers_, writes_, operand); };
     const auto read_all = [&](const std::vector<Attribute>& attributes) {
       for (const Attribute& attribute : attributes) std::ranges::for_each(attribute.items, read);
     };
     std::ranges::for_each(node.operands, read);
     read_all(node.attributes);
     for (const OtherProduct& other : node.others) read_all(other.attributes);
-    for (uint32_t result : node.results) note(writers_, {Operand::Kind::view, result});
+    for (uint32_t result : node.results) write({Operand::Kind::view, result});
     const isa::OpInfo& op = isa::info(node.opcode);
     for (size_t i = 0; i < node.own_operands && i < op.operands.size(); ++i)
-      if (op.operands[i].access == isa::Access::inout) note(writers_, node.operands[i]);
+      if (op.operands[i].access == isa::Access::inout) write(node.operands[i]);
   }
 }
 

@@ -14,6 +14,9 @@ class NodeUses {
   // Nodes, ascending.
   const std::vector<uint32_t>& readers(uint32_t buffer) const { return readers_[buffer]; }
   const std::vector<uint32_t>& writers(uint32_t buffer) const { return writers_[buffer]; }
+  // Buffers, each once.
+  const std::vector<uint32_t>& reads(uint32_t node) const { return reads_[node]; }
+  const std::vector<uint32_t>& writes(uint32_t node) const { return writes_[node]; }
   // The buffer of an operand, or kNone.
   uint32_t buffer_of(Operand operand) const {
     return operand.kind == Operand::Kind::view ? plan_.view(operand.index).buffer : kNone;
@@ -36,8 +39,10 @@ class NodeUses {
   static bool has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32_t to);
 
   const Plan& plan_;
-  std::vector<std::vector<uint32_t>> readers_;
+  std::vector<std::vector<uint32_t>> readers_;  // per buffer
   std::vector<std::vector<uint32_t>> writers_;
+  std::vector<std::vector<uint32_t>> reads_;  // per node
+  std::vector<std::vector<uint32_t>> writes_;
 };
 
 // Whether a plan has steps of optimizers.

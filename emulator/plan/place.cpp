@@ -167,53 +167,73 @@ std::vector<uint32_t> levels_of_readers(const Plan& plan, Product kind) {
 // sooner, and so has what these gradients give.
 constexpr uint32_t kLevelsKept = 2;
 
-std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> intervals, int64_t most,
-                                  int64_t enough) {
+class Lives {
+ public:
+  explicit Lives(const Plan& plan)
+      : plan_(plan), gradients_(plan), last_(last_of_levels(plan)), first_(first_of_levels(plan)) {
+    if (!gradients_.are_any()) return;
+    ordered_ = levels_of_readers(plan, Product::ordered);
+    narrow_ = levels_of_readers(plan, Product::narrow);
+  }
+  uint32_t end_of(const Interval& interval) const {
+    const size_t level = size_t{last_node(interval).level} + kLevelsKept;
+    return std::max(interval.last, last_[std::min(level, last_.size() - 1)]);
+  }
+  uint32_t begin_of(const Interval& interval) const {
+    if (!gradients_.are_beside(interval.first)) return interval.first;
+    const uint32_t level = plan_.nodes[interval.first].level;
+    return std::min(interval.first, first_[level - std::min(level, kLevelsKept)]);
+  }
+  bool is_for_ordered(const Interval& interval) const {
+    return is_ordered(last_node(interval)) || is_read_late(interval, ordered_) ||
+           is_read_late(interval, narrow_);
+  }
+  bool is_of_ordered(const Interval& interval) const {
+    return is_ordered(plan_.nodes[interval.first]);
+  }
+  // How long those that read it last take: 0 of long gradients and what is beside them, 1 of other products, 2.
+  int rank(const Interval& interval) const {
+    if (is_read_late(interval, ordered_)) return 0;
+    return last_node(interval).unit == Unit::matrix ? 1 : 2;
+  }
+
+ private:
+  const Node& last_node(const Interval& interval) const { return plan_.nodes[interval.last]; }
+  bool is_ordered(const Node& node) const {
+    return node.unit == Unit::matrix && product_of(plan_, node) == Product::ordered;
+  }
+  // Beside long gradients: whether such products are among the last that read it.
+  bool is_read_late(const Interval& interval, const std::vector<uint32_t>& levels) const {
+    return gradients_.are_beside(interval.last) &&
+           levels[interval.buffer] + kLevelsKept > last_node(interval).level;
+  }
+
+  const Plan& plan_;
+  const LongGradients gradients_;
+  const std::vector<uint32_t> last_;  // per level
+  const std::vector<uint32_t> first_;
+  std::vector<uint32_t> ordered_;  // per buffer
+  std::vector<uint32_t> narrow_;
+};
+
+std::vector<Interval> kept_longer(const Plan& plan, const Lives& lives,
+                                  std::vector<Interval> intervals, int64_t most, int64_t enough) {
   constexpr int64_t kCached = int64_t{32} << 20;
   const bool is_cached = plan.fixed_bytes + enough <= kCached;
-  const std::vector<uint32_t> last = last_of_levels(plan);
-  const std::vector<uint32_t> of_level = first_of_levels(plan);
-  const auto end_of = [&](const Interval& interval) {
-    const size_t level = size_t{plan.nodes[interval.last].level} + kLevelsKept;
-    return std::max(interval.last, last[std::min(level, last.size() - 1)]);
-  };
-  const LongGradients gradients(plan);
-  const auto begin_of = [&](const Interval& interval) {
-    if (!gradients.are_beside(interval.first)) return interval.first;
-    const uint32_t level = plan.nodes[interval.first].level;
-    return std::min(interval.first, of_level[level - std::min(level, kLevelsKept)]);
-  };
-  const std::vector<uint32_t> ordered = levels_of_readers(plan, Product::ordered);
-  const std::vector<uint32_t> narrow = levels_of_readers(plan, Product::narrow);
-  // Beside long gradients: whether such products are among the last that read it.
-  const auto is_read_late = [&](const Interval& interval, const std::vector<uint32_t>& levels) {
-    return gradients.are_beside(interval.last) &&
-           levels[interval.buffer] + kLevelsKept > plan.nodes[interval.last].level;
-  };
-  const auto is_for_long = [&](const Interval& interval) {
-    const Node& reads = plan.nodes[interval.last];
-    const bool is_last = reads.unit == Unit::matrix && product_of(plan, reads) == Product::ordered;
-    return is_last || is_read_late(interval, ordered) || is_read_late(interval, narrow);
-  };
-  // How long those that read it last take: 0 of long gradients and what is beside them, 1 of other products, 2.
-  const auto rank = [&](const Interval& interval) {
-    if (is_read_late(interval, ordered)) return 0;
-    return plan.nodes[interval.last].unit == Unit::matrix ? 1 : 2;
-  };
   std::vector<Interval*> others;
   for (Interval& interval : intervals) {
     if (interval.bytes <= most) {
-      const uint32_t end = end_of(interval);
-      interval.first = begin_of(interval);
+      const uint32_t end = lives.end_of(interval);
+      interval.first = lives.begin_of(interval);
       interval.last = end;
-    } else if (is_cached || is_for_long(interval)) {
+    } else if (is_cached || lives.is_for_ordered(interval)) {
       others.push_back(&interval);
     }
   }
   if (others.empty() || intervals.size() > kManyIntervals) return intervals;
   std::vector<int64_t> alive = alive_at(intervals, plan.nodes.size());
   std::ranges::sort(others, {}, [&](const Interval* i) {
-    const int takes = rank(*i);
+    const int takes = lives.rank(*i);
     return std::tuple(takes, takes < 2 ? -i->bytes : i->bytes, i->buffer);
   });
   const auto extend = [&](uint32_t from, uint32_t end, int64_t bytes) {  // by nodes [from, end)
@@ -223,16 +243,13 @@ std::vector<Interval> kept_longer(const Plan& plan, std::vector<Interval> interv
     return true;
   };
   for (Interval* interval : others) {
-    const uint32_t end = end_of(*interval);
+    const uint32_t end = lives.end_of(*interval);
     if (extend(interval->last + 1, end + 1, interval->bytes)) interval->last = end;
   }
   // And what large products in the dot order give has its place sooner, so that those of them that could begin early do.
   for (Interval& interval : intervals) {
-    const Node& gives = plan.nodes[interval.first];
-    if (interval.bytes <= most || gives.unit != Unit::matrix ||
-        product_of(plan, gives) != Product::ordered)
-      continue;
-    const uint32_t begin = begin_of(interval);
+    if (interval.bytes <= most || !lives.is_of_ordered(interval)) continue;
+    const uint32_t begin = lives.begin_of(interval);
     if (extend(begin, interval.first, interval.bytes)) interval.first = begin;
   }
   return intervals;
@@ -257,9 +274,10 @@ void place(Plan& plan) {
   plan.lower_bound = most_alive(intervals, plan.nodes.size());
   // What may be spent on it: little of what is alive, or next to nothing of all.
   const int64_t enough = plan.lower_bound + plan.lower_bound / 13 + plan.fixed_bytes / 1024;
+  const Lives lives(plan);
   Packed packed;
   for (const int64_t most : {INT64_MAX, int64_t{256} << 10, int64_t{16} << 10, int64_t{0}}) {
-    const auto kept = most == 0 ? intervals : kept_longer(plan, intervals, most, enough);
+    const auto kept = most == 0 ? intervals : kept_longer(plan, lives, intervals, most, enough);
     const int64_t bound = most_alive(kept, plan.nodes.size());
     if (most != 0 && bound > enough) continue;
     packed = pack(kept, plan.buffers.size(), bound);

@@ -32,15 +32,8 @@ class Order {
       : plan_(plan),
         uses_(plan),
         gradients_(plan),
-        reads_(plan.nodes.size()),
-        writes_(plan.nodes.size()),
         read_(plan.buffers.size()),
-        written_(plan.buffers.size()) {
-    for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
-      for (const uint32_t node : uses_.readers(b)) reads_[node].push_back(b);
-      for (const uint32_t node : uses_.writers(b)) writes_[node].push_back(b);
-    }
-  }
+        written_(plan.buffers.size()) {}
   void run();
 
  private:
@@ -58,8 +51,6 @@ class Order {
   Plan& plan_;
   const NodeUses uses_;
   const LongGradients gradients_;
-  std::vector<std::vector<uint32_t>> reads_;  // per node: buffers
-  std::vector<std::vector<uint32_t>> writes_;
   std::vector<bool> waits_;  // per node: can be put off
 
   std::vector<uint32_t> nodes_;    // old numbers, in the new order
@@ -84,7 +75,7 @@ void Order::find_waiting() {
 // Bytes that would have been free but for this node.
 int64_t Order::kept_for(uint32_t node) const {
   int64_t bytes = 0;
-  for (const uint32_t buffer : reads_[node]) {
+  for (const uint32_t buffer : uses_.reads(node)) {
     const Buffer& of = plan_.buffers[buffer];
     if (of.kind == BufferKind::tensor_register && uses_.readers(buffer).back() == node &&
         !read_[buffer] && !written_[buffer])
@@ -95,8 +86,9 @@ int64_t Order::kept_for(uint32_t node) const {
 
 bool Order::conflicts(uint32_t node) const {
   if (traps_ && may_trap(plan_.nodes[node])) return true;
-  return std::ranges::any_of(reads_[node], [&](uint32_t buffer) { return written_[buffer]; }) ||
-         std::ranges::any_of(writes_[node],
+  return std::ranges::any_of(uses_.reads(node),
+                             [&](uint32_t buffer) { return written_[buffer]; }) ||
+         std::ranges::any_of(uses_.writes(node),
                              [&](uint32_t buffer) { return read_[buffer] || written_[buffer]; });
 }
 
@@ -104,14 +96,14 @@ void Order::put(uint32_t node) {
   kept_ += kept_for(node);
   waiting_.push_back(node);
   traps_ = traps_ || may_trap(plan_.nodes[node]);
-  for (const uint32_t buffer : reads_[node]) read_[buffer] = true;
-  for (const uint32_t buffer : writes_[node]) written_[buffer] = true;
+  for (const uint32_t buffer : uses_.reads(node)) read_[buffer] = true;
+  for (const uint32_t buffer : uses_.writes(node)) written_[buffer] = true;
 }
 
 std::vector<uint32_t> Order::take_waiting() {
   for (const uint32_t node : waiting_) {
-    for (const uint32_t buffer : reads_[node]) read_[buffer] = false;
-    for (const uint32_t buffer : writes_[node]) written_[buffer] = false;
+    for (const uint32_t buffer : uses_.reads(node)) read_[buffer] = false;
+    for (const uint32_t buffer : uses_.writes(node)) written_[buffer] = false;
   }
   kept_ = 0;
   traps_ = false;
@@ -137,7 +129,7 @@ void Order::let_go_early() {
                                [&](uint32_t n) { return gradients_.is_gradient(n); });
   };
   for (const uint32_t node : take_waiting()) {
-    if (conflicts(node) || std::ranges::any_of(reads_[node], is_from_long))
+    if (conflicts(node) || std::ranges::any_of(uses_.reads(node), is_from_long))
       put(node);
     else
       nodes_.push_back(node);
@@ -157,8 +149,8 @@ bool Order::can_come_first(uint32_t node, uint32_t first) const {
   const auto is_used = [&](uint32_t buffer) {
     return is_written(buffer) || std::ranges::any_of(uses_.readers(buffer), is_between);
   };
-  return std::ranges::none_of(reads_[node], is_written) &&
-         std::ranges::none_of(writes_[node], is_used);
+  return std::ranges::none_of(uses_.reads(node), is_written) &&
+         std::ranges::none_of(uses_.writes(node), is_used);
 }
 
 // Nodes [first, end) of one region, of which none decides whether others come.

@@ -1,12 +1,12 @@
 #include "emulator/plan/share.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "emulator/plan/cycles.h"
 #include "emulator/plan/for_steps.h"
+#include "emulator/plan/place.h"
 
 namespace trek::plan {
 namespace {
@@ -23,6 +23,7 @@ class Levels {
       : plan_(plan),
         written_(plan.buffers.size(), 0),
         read_(plan.buffers.size(), 0),
+        places_(plan),
         gradients_(plan) {}
   void run(bool placed) {
     find(placed);
@@ -44,7 +45,7 @@ class Levels {
   // Of a buffer: one above the level of its last writer, and of its readers since.
   std::vector<uint32_t> written_;
   std::vector<uint32_t> read_;
-  std::map<int64_t, uint32_t> places_;  // of registers: by offset, whose it is
+  PlacesTaken places_;
   const LongGradients gradients_;
 };
 
@@ -102,12 +103,10 @@ void Levels::share_out(uint32_t first, uint32_t end) {
   }
   for (uint32_t n = first; n < end; ++n) {
     Node& node = plan_.nodes[n];
-    const bool leaves_some = node.unit == Unit::optimizer && gradients_.are_beside(n);
     const double part = work[n - first] / of_level[levels[n - first] - lowest];
-    const double wanted = std::min(1.0, part * (leaves_some ? 1 : kMore));
-    // Steps that come one by one have all processors.
-    const bool is_alone = node.unit == Unit::optimizer && !gradients_.are_beside(n);
-    const double processors = (is_alone ? 1 : wanted) * plan_.device.processors;
+    double processors = std::min(1.0, part * kMore) * plan_.device.processors;
+    if (node.unit == Unit::optimizer)  // which comes alone, but beside long gradients
+      processors = (gradients_.are_beside(n) ? part : 1) * plan_.device.processors;
     node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
   }
 }
@@ -122,17 +121,10 @@ void Levels::share() {
 
 // A register that is written for the first time comes after all that had a part of its place.
 void Levels::take_place(uint32_t buffer) {
-  const Buffer& mine = plan_.buffers[buffer];
-  if (mine.kind != BufferKind::tensor_register || written_[buffer] != 0) return;
-  auto at = places_.lower_bound(mine.offset);
-  const auto reaches = [&](const auto& place) {
-    const Buffer& other = plan_.buffers[place.second];
-    return other.offset + other.bytes > mine.offset;
-  };
-  while (at != places_.begin() && reaches(*std::prev(at))) --at;
-  for (; at != places_.end() && at->first < mine.offset + mine.bytes; at = places_.erase(at))
-    written_[buffer] = std::max({written_[buffer], written_[at->second], read_[at->second]});
-  places_[mine.offset] = buffer;
+  if (plan_.buffers[buffer].kind != BufferKind::tensor_register || written_[buffer] != 0) return;
+  places_.take(buffer, [&](uint32_t other) {
+    written_[buffer] = std::max({written_[buffer], written_[other], read_[other]});
+  });
 }
 
 void Levels::find(bool placed) {

@@ -30,8 +30,8 @@ class BenchProgram {
 
   // One run from beginning to end. State goes on from where it was.
   Status run(int trips);
-  // Seconds of one trip: those of a run, launch and return included, by the number of trips. The program must
-  // outlive it.
+  // Seconds of one trip: those of a run, launch and return included, by the number of trips. A run of one trip comes before
+  // it, and is not counted. The program must outlive it.
   measure::Contender contender(std::string name, int trips);
   // As many trips as make a run last so long, however fast it is, so that a launch's ends do not count. Begins
   // with few, whose launch may be nearly all ends.
