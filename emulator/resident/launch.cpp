@@ -59,10 +59,8 @@ std::chrono::seconds watchdog_time() {
   return kTime;
 }
 
-// A launch seems longer by what a sleep takes that began before its end, which is more than was asked for. So the host
-// sleeps only in launches of which that is a small part.
 void Machine::rest(std::chrono::nanoseconds idle) const {
-  if (idle > std::chrono::milliseconds(100))
+  if (idle > std::chrono::milliseconds(1))
     std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
