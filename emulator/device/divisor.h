@@ -26,7 +26,7 @@ class Divisor {
       : value_(v),
         reciprocal_(1.0f / v),
         rest_(semantics::fma(-reciprocal_, v, 1.0f) * reciprocal_) {}
-  // x / v, where v is good, and x is +0 or, in size, from 2^-100 to 2^20.
+  // x / v, where v is from 2^-20 to 2^20, and x is +0 or, in size, from 2^-100 to 2^60.
   TREK_ON_DEVICE float divide(float x) const {
     const float q = semantics::fma(x, reciprocal_, x * rest_);
     return semantics::fma(semantics::fma(-q, value_, x), reciprocal_, q);

@@ -2,8 +2,10 @@
 // classifier's last layer gives to the layer before. Device only, in code that is made for one product.
 //
 // Such a product reads little and writes much, and most of what it reads is its tail's. So a thread keeps the right operand
-// of four columns in registers, and goes down the rows of the tile, some at a time: what the tails of all these have beside
-// the sums is asked for before anything is multiplied. The left operand is in shared memory, where all lanes read the same.
+// of four columns in registers, and goes down the rows of the tile, two at a time, in a loop that is short, since its
+// instructions are met for the first time. What the tails of all rows have beside the sums is asked for before anything is
+// multiplied, to shared memory, where it is the thread's own affair; the left operand is there, too, where all lanes read the
+// same.
 #pragma once
 
 #if defined(__CUDA__) && defined(TREK_SPECIALISED)
@@ -18,9 +20,12 @@ namespace shallow {
 using matrix_f32::Float4;
 using small::least;
 
-inline constexpr uint32_t kFour = 4;    // columns of a thread
-inline constexpr uint32_t kStrip = 8;   // rows that it has at a time
-inline constexpr uint32_t kBeside = 8;  // fours of a strip that its tail reads
+inline constexpr uint32_t kFour = 4;  // columns of a thread
+inline constexpr uint32_t kRows = 2;  // that it multiplies side by side
+// Fours of each thread that its tail reads, for which there is room behind the left operand.
+inline constexpr uint32_t kPitch = 16 * kBlockThreads;
+inline constexpr uint32_t kMostBeside = (kSharedBytes - shared_at::kWork) / kPitch;
+static_assert(kMostBeside >= kMaxTail);
 
 // Four elements of an operand or a result, in line; of f32 they begin at a multiple of four.
 TREK_TILE Float4 load_four(const std::byte* at, DType type, int64_t element) {
@@ -39,13 +44,10 @@ TREK_TILE void store_four(std::byte* at, DType type, int64_t element, Float4 val
   for (uint32_t e = 0; e < kFour; ++e) store32(at, type, element + e, bits_of(value[e]));
 }
 
-// A tail: how many of its steps read an element of their own for each output, and so how many rows are a strip.
-TREK_TILE uint32_t strip_of(const Matrix& of) {
-  uint32_t reads = 0;
-  each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
-    reads += of.tail[s].second == TailStep::elements ? 1 : 0;
-  });
-  return reads <= 1 ? kStrip : reads == 2 ? kStrip / 2 : reads <= 4 ? kStrip / 4 : 1;
+// Whether a step reads an element of its own for each output that is asked for ahead.
+TREK_TILE bool is_ahead(const Node& node, const TailStep& step) {
+  return step.second == TailStep::elements &&
+         static_cast<DType>(node.operand(step.index).dtype) == DType::f32;
 }
 
 // The right operand's columns from `column` on: [k][column]. Where a column's k are neighbours, and columns too, four of these
@@ -99,13 +101,6 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
   const std::byte* right =
       task.memory(node.operand(1)) + 4 * (tensor::matrix_of(node, of.b_batch, tile) * of.b_matrix);
   const uint32_t panel = shared_address(task.shared<std::byte>(shared_at::kValues));
-  TREK_ROLLED
-  for (uint32_t i = task.thread(); i < rows * depth; i += kBlockThreads) {
-    const uint32_t row = i / depth;
-    const uint32_t k = i - row * depth;
-    copy_ahead<4>(panel + 4 * (row * line + k), left + 4 * (row * of.a_row + k * of.a_k));
-  }
-  commit_copies();
 
   // Threads side by side have all columns, and as many times so many as there are go down every so many rows.
   const auto wide =
@@ -114,6 +109,38 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
   const uint32_t first = task.thread() / wide;
   const int64_t column = tile.first_column + kFour * (task.thread() - first * wide);
   const bool exists = first < apart && column < tile.end_column;
+  const auto element_of = [&](uint32_t row) TREK_TILE_LAMBDA {
+    return (tile.batch * of.m + tile.first_row + row) * of.n + column;
+  };
+  // What the tail reads ahead: of so many of a thread's rows at once.
+  uint32_t reads = 0;
+  each_row<kMaxTail>(of.tail_steps,
+                     [&](uint32_t s) TREK_TILE_LAMBDA { reads += is_ahead(node, of.tail[s]); });
+  const uint32_t strip = reads == 0 ? rows : kMostBeside / reads;
+  const auto beside_at = [&](uint32_t j, uint32_t read) TREK_TILE_LAMBDA {
+    return shared_at::kWork + (j * reads + read) * kPitch + 16 * task.thread();
+  };
+  const auto ask = [&](uint32_t row) TREK_TILE_LAMBDA {
+    const uint32_t memory = shared_address(task.shared<std::byte>(0));
+    TREK_ROLLED
+    for (uint32_t j = 0; j < strip && row + j * apart < rows; ++j) {
+      uint32_t read = 0;
+      each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+        if (!is_ahead(node, of.tail[s])) return;
+        copy_ahead<16>(memory + beside_at(j, read++), task.memory(node.operand(of.tail[s].index)) +
+                                                          4 * element_of(row + j * apart));
+      });
+    }
+    commit_copies();
+  };
+  if (exists && reads != 0) ask(first);
+  TREK_ROLLED
+  for (uint32_t i = task.thread(); i < rows * depth; i += kBlockThreads) {
+    const uint32_t row = i / depth;
+    const uint32_t k = i - row * depth;
+    copy_ahead<4>(panel + 4 * (row * line + k), left + 4 * (row * of.a_row + k * of.a_k));
+  }
+  commit_copies();
   Float4 by_column[kShallowDepth] = {};
   Float4 by_row[kMaxTail] = {};  // what steps read of the column
   if (exists) {
@@ -124,61 +151,52 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
       by_row[s] = load_four(task.memory(from), static_cast<DType>(from.dtype), column);
     });
   }
-  const uint32_t strip = strip_of(of);
-  const auto element_of = [&](uint32_t row) TREK_TILE_LAMBDA {
-    return (tile.batch * of.m + tile.first_row + row) * of.n + column;
-  };
-  // Of a row that there is not, what it reads is that of the last.
-  const auto row_at = [&](uint32_t row, uint32_t j)
-                          TREK_TILE_LAMBDA { return least(row + j * apart, rows - 1); };
-  Float4 beside[kBeside] = {};
-  const auto load_beside = [&](uint32_t row) TREK_TILE_LAMBDA {
-    uint32_t reads = 0;
-    each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
-      if (of.tail[s].second != TailStep::elements) return;
-      const Operand& from = node.operand(of.tail[s].index);
-      each_row<kStrip>(strip, [&](uint32_t j) TREK_TILE_LAMBDA {
-        beside[reads * strip + j] = load_four(task.memory(from), static_cast<DType>(from.dtype),
-                                              element_of(row_at(row, j)));
-      });
-      ++reads;
-    });
-  };
-  if (exists) load_beside(first);
   wait_for_copies(0);
   task.sync();
   if (!exists) return;
   const Operand& to = node.result(0);
   TREK_ROLLED
   for (uint32_t row = first; row < rows; row += strip * apart) {
-    if (row != first) load_beside(row);
-    each_row<kStrip>(strip, [&](uint32_t j) TREK_TILE_LAMBDA {
-      const auto* by_k = task.shared<const float>(shared_at::kValues) + row_at(row, j) * line;
-      Float4 sum = {0, 0, 0, 0};
-      each_row<kShallowDepth / kFour>(line / kFour, [&](uint32_t four) TREK_TILE_LAMBDA {
-        const Float4 a = reinterpret_cast<const Float4*>(by_k)[four];
-        TREK_UNROLLED
-        for (uint32_t e = 0; e < kFour; ++e) {
-          if (kFour * four + e >= depth) continue;
+    if (row != first) {
+      ask(row);
+      wait_for_copies(0);
+    }
+    TREK_ROLLED
+    for (uint32_t j = 0; j < strip && row + j * apart < rows; j += kRows) {
+      each_row<kRows>(kRows, [&](uint32_t r) TREK_TILE_LAMBDA {
+        const uint32_t mine = row + (j + r) * apart;
+        if (j + r >= strip || mine >= rows) return;
+        const auto* by_k = task.shared<const float>(shared_at::kValues) + mine * line;
+        Float4 sum = {0, 0, 0, 0};
+        each_row<kShallowDepth / kFour>(line / kFour, [&](uint32_t four) TREK_TILE_LAMBDA {
+          const Float4 a = reinterpret_cast<const Float4*>(by_k)[four];
+          TREK_UNROLLED
+          for (uint32_t e = 0; e < kFour; ++e) {
+            if (kFour * four + e >= depth) continue;
+            TREK_UNROLLED
+            for (uint32_t c = 0; c < kFour; ++c)
+              sum[c] = semantics::fma(a[e], by_column[kFour * four + e][c], sum[c]);
+          }
+        });
+        uint32_t read = 0;
+        each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+          const TailStep step = of.tail[s];
+          Float4 second = {0, 0, 0, 0};
+          if (step.second == TailStep::row) second = by_row[s];
+          if (step.second == TailStep::scalar) second = as_float(task.scalar(step.index));
+          if (is_ahead(node, step)) {
+            second = *task.shared<const Float4>(beside_at(j + r, read++));
+          } else if (step.second == TailStep::elements) {
+            const Operand& from = node.operand(step.index);
+            second = load_four(task.memory(from), static_cast<DType>(from.dtype), element_of(mine));
+          }
           TREK_UNROLLED
           for (uint32_t c = 0; c < kFour; ++c)
-            sum[c] = semantics::fma(a[e], by_column[kFour * four + e][c], sum[c]);
-        }
+            sum[c] = thin::apply_tail_step(step, sum[c], second[c]);
+        });
+        store_four(task.memory(to), static_cast<DType>(to.dtype), element_of(mine), sum);
       });
-      uint32_t read = 0;
-      each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
-        const TailStep step = of.tail[s];
-        Float4 second = {0, 0, 0, 0};
-        if (step.second == TailStep::row) second = by_row[s];
-        if (step.second == TailStep::elements) second = beside[read++ * strip + j];
-        if (step.second == TailStep::scalar) second = as_float(task.scalar(step.index));
-        TREK_UNROLLED
-        for (uint32_t c = 0; c < kFour; ++c)
-          sum[c] = thin::apply_tail_step(step, sum[c], second[c]);
-      });
-      if (row + j * apart < rows)
-        store_four(task.memory(to), static_cast<DType>(to.dtype), element_of(row + j * apart), sum);
-    });
+    }
   }
 }
 

@@ -252,6 +252,7 @@ struct Lying {
 inline constexpr uint32_t kColumns = 32;
 inline constexpr uint32_t kFewColumns = 8;  // of fewer, lanes have elements of one line
 inline constexpr uint32_t kOfWarp = 4;
+inline constexpr uint32_t kSums = kSharedBytes - 4 * kTile;  // of tiles, of up to so many lines
 template <DType kType, class Join>
 TREK_UNIT void join_columns(const std::byte* from, int64_t pitch, uint32_t first, uint32_t n,
                             bool squares, Join join, float* partials) {
@@ -294,6 +295,45 @@ TREK_UNIT float fold_column(const float* partials, uint32_t n, Join join) {
   return value[0];
 }
 
+#ifdef TREK_SPECIALISED
+// Has all that a tile of 32 columns reads come to shared memory at once, [element][column]: from there a warp's lanes read
+// neighbours, as from memory, where all of them would wait for each sixteenth of it. A sync at the end.
+inline constexpr uint32_t kBroughtColumns =
+    shared_at::kValues + 4 * 32 * kColumns;  // behind partials
+static_assert(kBroughtColumns + 4 * kColumns * kTile <= kSums);
+TREK_UNIT void bring_columns(const Task& task, const std::byte* from, int64_t pitch, uint32_t n) {
+  constexpr uint32_t kPieces = kColumns / 4;  // of an element of all columns, of 16 bytes
+  const uint32_t to = shared_address(task.shared<std::byte>(kBroughtColumns));
+  TREK_ROLLED
+  for (uint32_t i = task.thread(); i < n * kPieces; i += kBlockThreads)
+    copy_ahead<16>(to + 16 * i, from + i / kPieces * pitch + 16 * (i % kPieces));
+  commit_copies();
+  wait_for_copies(0);
+  task.sync();
+}
+#endif
+
+#ifdef TREK_SPECIALISED
+// A line of at most kFew elements, each of which is a partial: what joins tiles of a long reduction has many such.
+inline constexpr uint32_t kFew = 8;
+template <DType kType, class Join>
+TREK_UNIT float join_few(const std::byte* from, int64_t pitch, uint32_t n, bool squares,
+                         Join join) {
+  float value[kFew];
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kFew; ++i) value[i] = i < n ? load_as<kType>(from + i * pitch) : 0.0f;
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kFew; ++i) value[i] = squares ? value[i] * value[i] : value[i];
+  TREK_UNROLLED
+  for (uint32_t half = kFew / 2; half > 0; half /= 2) {
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < half; ++i)
+      if (i + half < n) value[i] = join(value[i], value[i + half]);
+  }
+  return value[0];
+}
+#endif
+
 // Joins tile t of `lines` columns from `line` on: sums[l * tiles + t]. A sync at the end.
 template <class Join>
 TREK_UNIT void join_tile_of_columns(const Task& task, const Lying& lying, int64_t line,
@@ -304,13 +344,33 @@ TREK_UNIT void join_tile_of_columns(const Task& task, const Lying& lying, int64_
   const uint32_t left = static_cast<uint32_t>(node.lines.n) - t * kTile;
   const uint32_t n = left < kTile ? left : kTile;
   float* partials = task.shared<float>(shared_at::kValues) + lane;
-  const std::byte* from =
-      lying.line(node, line + (lane < lines ? lane : lines - 1)) + t * kTile * lying.pitch;
-  TREK_ROLLED
-  for (uint32_t first = kOfWarp * (task.thread() / 32); first < 32; first += kOfWarp * team())
-    lying.type == DType::f32
-        ? join_columns<DType::f32>(from, lying.pitch, first, n, squares, join, partials)
-        : join_columns<DType::bf16>(from, lying.pitch, first, n, squares, join, partials);
+  const auto join_all = [&](auto join_some) {
+    TREK_ROLLED
+    for (uint32_t first = kOfWarp * (task.thread() / 32); first < 32; first += kOfWarp * team())
+      join_some(first);
+  };
+#ifdef TREK_SPECIALISED
+  const std::byte* begin = lying.line(node, line) + t * kTile * lying.pitch;
+  if (n > kTile / 8 && lying.type == DType::f32 && lines == kColumns &&
+      task.threads() == kBlockThreads &&
+      lying.line(node, line + kColumns - 1) - lying.line(node, line) == 4 * (kColumns - 1) &&
+      lying.pitch % 16 == 0 && reinterpret_cast<uintptr_t>(begin) % 16 == 0) {
+    bring_columns(task, begin, lying.pitch, n);
+    const auto* column = task.shared<const std::byte>(kBroughtColumns) + 4 * lane;
+    join_all([&](uint32_t first) {
+      join_columns<DType::f32>(column, 4 * kColumns, first, n, squares, join, partials);
+    });
+  } else
+#endif
+  {
+    const std::byte* from =
+        lying.line(node, line + (lane < lines ? lane : lines - 1)) + t * kTile * lying.pitch;
+    join_all([&](uint32_t first) {
+      lying.type == DType::f32
+          ? join_columns<DType::f32>(from, lying.pitch, first, n, squares, join, partials)
+          : join_columns<DType::bf16>(from, lying.pitch, first, n, squares, join, partials);
+    });
+  }
   task.sync();
   if (task.thread() < lines) sums[lane * tiles + t] = fold_column(partials, n, join);
   task.sync();
@@ -328,13 +388,30 @@ TREK_UNIT void reduce_by(const Task& task, int64_t line, int64_t end, Join join)
   const uint32_t tiles = (n + kTile - 1) / kTile;
   const uint32_t lane = task.thread() % 32;
   const uint32_t warp = task.thread() / 32;
-  auto* sums = task.shared<float>(shared_at::kWork);  // [line][tile]
+  auto* sums = task.shared<float>(kSums);  // [line][tile]
   TREK_ROLLED
   while (line < end) {
-    const bool columns = node.lines.across != 0 && end - line >= kFewColumns;
+#ifdef TREK_SPECIALISED
+    const bool are_few = n <= kFew;
+#else
+    constexpr bool are_few = false;
+#endif
+    const bool columns = node.lines.across != 0 && end - line >= kFewColumns && !are_few;
     const uint32_t most = columns ? kColumns : 1024 / tiles;
     const uint32_t lines = end - line < most ? static_cast<uint32_t>(end - line) : most;
-    if (columns) {
+#ifdef TREK_SPECIALISED
+    if (are_few) {
+      TREK_ROLLED
+      for (uint32_t l = task.thread(); l < lines; l += task.threads()) {
+        const std::byte* from = lying.line(node, line + l);
+        sums[l] = lying.type == DType::f32
+                      ? join_few<DType::f32>(from, lying.pitch, n, squares, join)
+                      : join_few<DType::bf16>(from, lying.pitch, n, squares, join);
+      }
+      task.sync();
+    } else
+#endif
+        if (columns) {
       TREK_ROLLED
       for (uint32_t t = 0; t < tiles; ++t)
         join_tile_of_columns(task, lying, line, lines, t, tiles, squares, join, sums);

@@ -223,12 +223,12 @@ uint32_t Dealer::earliest(const Node& node) const {
 }
 
 // About how long a task takes: until its first instructions and data are there, which is less behind another of its node,
-// and then. cycles_of() is for sharing: large products take three quarters of what it says, and what is none a half.
+// and then. cycles_of() is for sharing: large products take three quarters of what it says, and what is none a third.
 Dealer::Takes Dealer::task_takes(const Node& node) const {
-  constexpr double kFirst = 8000;
-  constexpr double kAnother = 3500;
+  constexpr double kFirst = 6000;
+  constexpr double kAnother = 3000;
   constexpr double kOfProducts = 0.75;
-  constexpr double kOfOthers = 0.5;
+  constexpr double kOfOthers = 1.0 / 3;
   const double part = node.unit == Unit::matrix ? kOfProducts : kOfOthers;
   const double work = part * cycles_of(plan_, node) / node.tasks;
   return {kFirst + work, kAnother + work};

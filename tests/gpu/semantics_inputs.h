@@ -9,6 +9,7 @@
 
 #include "isa/semantics/activation_gradient.h"
 #include "isa/semantics/convert.h"
+#include "isa/semantics/moderate.h"
 #include "isa/semantics/power.h"
 #include "isa/semantics/remainder.h"
 
@@ -67,6 +68,13 @@ template <class T>
 TREK_FN Arguments<T> pair(uint64_t index) {
   const auto number = static_cast<uint32_t>(index);
   return {drawn(mix(number), index, T{}), drawn(mix(number ^ 0xa5a5a5a5u), index, T{})};
+}
+
+// What quotient() is for.
+template <class T>
+TREK_FN bool is_moderate(T x, T z) {
+  return s::abs(z) >= T(0x1p-60) && s::abs(z) <= T(0x1p60) && s::abs(x) >= T(0x1p-80) &&
+         s::abs(x) <= T(0x1p80);
 }
 
 // The functions as types, with the inputs that each is asked about.

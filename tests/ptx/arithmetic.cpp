@@ -150,6 +150,11 @@ struct NearReciprocal {
   static float flushed(float a) { return std::fabs(a) < 0x1p-126F ? std::copysign(0.0F, a) : a; }
   float operator()(float a) const { return canonical(flushed(1.0F / flushed(a))); }
 };
+struct NearRoot {
+  float operator()(float a) const {
+    return canonical(1.0F / std::sqrt(NearReciprocal::flushed(a)));
+  }
+};
 struct Same {
   template <typename T>
   T operator()(T a) const {
@@ -412,6 +417,7 @@ void add_arithmetic(Handlers& h) {
   h["mad.wide.u32"] = multiply_add_wide<uint64_t, uint32_t>;
   h["mad.wide.s32"] = multiply_add_wide<int64_t, int32_t>;
   h["rcp.approx.ftz.f32"] = unary<float, NearReciprocal>;
+  h["rsqrt.approx.ftz.f32"] = unary<float, NearRoot>;
   h["bfe.u32"] = extract_bits<uint32_t>;
   h["bfe.u64"] = extract_bits<uint64_t>;
   h["bfe.s32"] = extract_signed_bits<int32_t>;

@@ -35,6 +35,20 @@ TEST_CASE("quotients by a divisor are those of a division") {
   CHECK(differ == 0);
 }
 
+TEST_CASE("of either sign, and by small divisors, too") {
+  std::mt19937 random(20261129);
+  std::uniform_real_distribution<float> mantissa(1, 2);
+  std::uniform_int_distribution<int> exponent(-20, -1);
+  std::uniform_int_distribution<int> any(-80, 59);
+  int differ = 0;
+  for (int i = 0; i < 2000000; ++i) {
+    const float v = std::ldexp(mantissa(random), exponent(random));
+    const float x = std::ldexp(i % 2 == 0 ? mantissa(random) : -mantissa(random), any(random));
+    differ += Divisor(v).divide(x) == x / v ? 0 : 1;
+  }
+  CHECK(differ == 0);
+}
+
 TEST_CASE("and at the ends of mantissas and exponents") {
   const float last = std::nextafter(2.0f, 1.0f);
   const float second = std::nextafter(1.0f, 2.0f);

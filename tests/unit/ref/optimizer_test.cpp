@@ -97,6 +97,31 @@ TEST_CASE("adam and adamw take bias-corrected steps") {
         isa::bits_to_double(DType::bf16, isa::double_to_bits(DType::bf16, decoupled)));
 }
 
+TEST_CASE("a correction by squaring is that by pow") {
+  const auto by_pow = [](float beta, int64_t step) {
+    return static_cast<float>(1.0 -
+                              semantics::pow(static_cast<double>(beta), static_cast<double>(step)));
+  };
+  const auto differs = [&](float beta, int64_t step) {
+    return semantics::to_bits(semantics::adam_correction(beta, step)) !=
+           semantics::to_bits(by_pow(beta, step));
+  };
+  int different = 0;
+  for (const float beta : {0.9F, 0.95F, 0.98F, 0.99F, 0.999F, 0.9999F, 0x1.fffffep-1F, 0.5F, 0.1F,
+                           0x1p-149F, 0.0F, 1.0F, -0.5F, 1.5F})
+    for (int64_t step = 1; step <= 100'000; ++step) different += differs(beta, step) ? 1 : 0;
+  // Any beta below 1, and steps of all magnitudes.
+  uint64_t state = 1;
+  for (int i = 0; i < 1'000'000; ++i) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    const auto beta = static_cast<float>(state >> 40) * 0x1p-24F;
+    const auto step = static_cast<int64_t>((state >> 6) % (uint64_t{1} << (1 + state % 62)));
+    different += differs(beta, step) ? 1 : 0;
+    different += differs(1 - beta * beta * beta * beta, 1 + step % 4096) ? 1 : 0;
+  }
+  CHECK(different == 0);
+}
+
 TEST_CASE("rmsprop divides by the root of the decayed square") {
   Fixture f;
   const Ref w = f.state("w", DType::f64, {1});
