@@ -20,7 +20,7 @@ TREK_FN T root(T x) {
   return sqrt(x);
 }
 
-// x / z for 2^-60 <= |z| <= 2^60 and x that is +0 or 2^-80 <= |x| <= 2^80; the quotient of +0 by a positive number is +0. On a
+// x / z for 2^-40 <= |z| <= 2^41 and x that is +0 or 2^-80 <= |x| <= 2^80; the quotient of +0 by a positive number is +0. On a
 // GPU two steps from x (1 / z), whose remainders are exact: behind the first the quotient is less than a unit of the last
 // place off, so that the second rounds it correctly, as 1 / z is correctly rounded (Markstein, IBM J. Res. Dev. 34, 1990).
 template <Float T>

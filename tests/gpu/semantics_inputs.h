@@ -73,7 +73,7 @@ TREK_FN Arguments<T> pair(uint64_t index) {
 // What quotient() is for.
 template <class T>
 TREK_FN bool is_moderate(T x, T z) {
-  return s::abs(z) >= T(0x1p-60) && s::abs(z) <= T(0x1p60) && s::abs(x) >= T(0x1p-80) &&
+  return s::abs(z) >= T(0x1p-40) && s::abs(z) <= T(0x1p41) && s::abs(x) >= T(0x1p-80) &&
          s::abs(x) <= T(0x1p80);
 }
 
