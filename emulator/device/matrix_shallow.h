@@ -12,20 +12,18 @@
 
 #include "emulator/device/matrix_f32_part.h"
 #include "emulator/device/matrix_small.h"
+#include "emulator/device/own_fours.h"
 
 namespace trek::device {
 
 namespace shallow {
 
 using matrix_f32::Float4;
-using small::least;
 
-inline constexpr uint32_t kFour = 4;  // columns of a thread
-inline constexpr uint32_t kRows = 2;  // that it multiplies side by side
-// Fours of each thread that its tail reads, for which there is room behind the left operand.
-inline constexpr uint32_t kPitch = 16 * kBlockThreads;
-inline constexpr uint32_t kMostBeside = (kSharedBytes - shared_at::kWork) / kPitch;
-static_assert(kMostBeside >= kMaxTail);
+inline constexpr uint32_t kFour = 4;        // columns of a thread
+inline constexpr uint32_t kRows = 2;        // that it multiplies side by side
+using Beside = OwnFours<shared_at::kWork>;  // what its tail reads, behind the left operand
+static_assert(Beside::kMost >= kMaxTail);
 
 // Four elements of an operand or a result, in line; of f32 they begin at a multiple of four.
 TREK_TILE Float4 load_four(const std::byte* at, DType type, int64_t element) {
@@ -116,19 +114,16 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
   uint32_t reads = 0;
   each_row<kMaxTail>(of.tail_steps,
                      [&](uint32_t s) TREK_TILE_LAMBDA { reads += is_ahead(node, of.tail[s]); });
-  const uint32_t strip = reads == 0 ? rows : kMostBeside / reads;
-  const auto beside_at = [&](uint32_t j, uint32_t read) TREK_TILE_LAMBDA {
-    return shared_at::kWork + (j * reads + read) * kPitch + 16 * task.thread();
-  };
+  const uint32_t strip = reads == 0 ? rows : Beside::kMost / reads;
+  const Beside beside(task);
   const auto ask = [&](uint32_t row) TREK_TILE_LAMBDA {
-    const uint32_t memory = shared_address(task.shared<std::byte>(0));
     TREK_ROLLED
     for (uint32_t j = 0; j < strip && row + j * apart < rows; ++j) {
-      uint32_t read = 0;
+      uint32_t read = j * reads;
       each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
         if (!is_ahead(node, of.tail[s])) return;
-        copy_ahead<16>(memory + beside_at(j, read++), task.memory(node.operand(of.tail[s].index)) +
-                                                          4 * element_of(row + j * apart));
+        const std::byte* from = task.memory(node.operand(of.tail[s].index));
+        beside.ask(read++, from + 4 * element_of(row + j * apart));
       });
     }
     commit_copies();
@@ -155,6 +150,37 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
   task.sync();
   if (!exists) return;
   const Operand& to = node.result(0);
+  // A row, the j-th of its strip.
+  const auto multiply = [&](uint32_t row, uint32_t j) TREK_TILE_LAMBDA {
+    const auto* by_k = task.shared<const float>(shared_at::kValues) + row * line;
+    Float4 sum = {0, 0, 0, 0};
+    each_row<kShallowDepth / kFour>(line / kFour, [&](uint32_t four) TREK_TILE_LAMBDA {
+      const Float4 a = reinterpret_cast<const Float4*>(by_k)[four];
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kFour; ++e) {
+        if (kFour * four + e >= depth) continue;
+        TREK_UNROLLED
+        for (uint32_t c = 0; c < kFour; ++c)
+          sum[c] = semantics::fma(a[e], by_column[kFour * four + e][c], sum[c]);
+      }
+    });
+    uint32_t read = j * reads;
+    each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+      const TailStep step = of.tail[s];
+      Float4 second = {0, 0, 0, 0};
+      if (step.second == TailStep::row) second = by_row[s];
+      if (step.second == TailStep::scalar) second = as_float(task.scalar(step.index));
+      if (is_ahead(node, step)) {
+        second = beside.get<Float4>(read++);
+      } else if (step.second == TailStep::elements) {
+        const Operand& from = node.operand(step.index);
+        second = load_four(task.memory(from), static_cast<DType>(from.dtype), element_of(row));
+      }
+      TREK_UNROLLED
+      for (uint32_t c = 0; c < kFour; ++c) sum[c] = thin::apply_tail_step(step, sum[c], second[c]);
+    });
+    store_four(task.memory(to), static_cast<DType>(to.dtype), element_of(row), sum);
+  };
   TREK_ROLLED
   for (uint32_t row = first; row < rows; row += strip * apart) {
     if (row != first) {
@@ -162,41 +188,11 @@ TREK_UNIT_CALL void multiply_tile_shallow(Task task, int64_t number) {
       wait_for_copies(0);
     }
     TREK_ROLLED
-    for (uint32_t j = 0; j < strip && row + j * apart < rows; j += kRows) {
+    for (uint32_t j = 0; j < strip && row + j * apart < rows; j += kRows)
       each_row<kRows>(kRows, [&](uint32_t r) TREK_TILE_LAMBDA {
         const uint32_t mine = row + (j + r) * apart;
-        if (j + r >= strip || mine >= rows) return;
-        const auto* by_k = task.shared<const float>(shared_at::kValues) + mine * line;
-        Float4 sum = {0, 0, 0, 0};
-        each_row<kShallowDepth / kFour>(line / kFour, [&](uint32_t four) TREK_TILE_LAMBDA {
-          const Float4 a = reinterpret_cast<const Float4*>(by_k)[four];
-          TREK_UNROLLED
-          for (uint32_t e = 0; e < kFour; ++e) {
-            if (kFour * four + e >= depth) continue;
-            TREK_UNROLLED
-            for (uint32_t c = 0; c < kFour; ++c)
-              sum[c] = semantics::fma(a[e], by_column[kFour * four + e][c], sum[c]);
-          }
-        });
-        uint32_t read = 0;
-        each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
-          const TailStep step = of.tail[s];
-          Float4 second = {0, 0, 0, 0};
-          if (step.second == TailStep::row) second = by_row[s];
-          if (step.second == TailStep::scalar) second = as_float(task.scalar(step.index));
-          if (is_ahead(node, step)) {
-            second = *task.shared<const Float4>(beside_at(j + r, read++));
-          } else if (step.second == TailStep::elements) {
-            const Operand& from = node.operand(step.index);
-            second = load_four(task.memory(from), static_cast<DType>(from.dtype), element_of(mine));
-          }
-          TREK_UNROLLED
-          for (uint32_t c = 0; c < kFour; ++c)
-            sum[c] = thin::apply_tail_step(step, sum[c], second[c]);
-        });
-        store_four(task.memory(to), static_cast<DType>(to.dtype), element_of(mine), sum);
+        if (j + r < strip && mine < rows) multiply(mine, j + r);
       });
-    }
   }
 }
 

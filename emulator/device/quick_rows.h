@@ -9,7 +9,7 @@
 #ifdef __CUDA__
 
 #include "emulator/device/quick.h"
-#include "emulator/device/rows.h"
+#include "emulator/device/strided_lines.h"
 
 namespace trek::device {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "emulator/device/reduce_order.h"
-#include "emulator/device/rows.h"
+#include "emulator/device/strided_lines.h"
 #include "isa/semantics/compare.h"
 
 namespace trek::device {

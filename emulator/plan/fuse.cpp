@@ -351,7 +351,7 @@ std::vector<MicroStep>* Fuser::program_for(Group& group, uint32_t operand,
   if (operand < group.own_operands || last.results.empty()) return nullptr;
   const uint32_t in_prologue = readers_of(group.prologue, operand);
   if (in_prologue != 0 && readers_of(group.chain, operand) != 0) return nullptr;
-  // Long lines are reduced as they lie, where nothing has to be worked out first (../device/rows.h).
+  // Long lines are reduced as they lie, where nothing has to be worked out first (../device/strided_lines.h).
   if (in_prologue != 0) {
     const Type result = flow_.type_of(module_, flow_.steps[group.main].results[0]);
     if (group.source.elements() > result.elements() * semantics::kReductionTile) return nullptr;
