@@ -34,8 +34,7 @@ TREK_ON_DEVICE inline uint32_t line_of(const Thin& cut, uint32_t element) {
   return by_tensor_cores(cut) ? element * cut.k + kPiece : cut.blocks * cut.row;
 }
 
-// A word of a vector that says itself when it is there (matrix_thin_tags.h): its bytes, and the elements in it.
-inline constexpr uint32_t kWord = 8;
+// The elements in a word (matrix_thin_tags.h).
 TREK_ON_DEVICE inline uint32_t in_word(DType type) { return type == DType::f32 ? 1 : 2; }
 
 // Where an output of several products has its words of shared memory (matrix_thin_group.h).

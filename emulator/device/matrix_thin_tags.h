@@ -1,15 +1,9 @@
-// Vectors that say themselves when they are there: between thin products of compiled code on a device.
-//
-// A product that waits for all of a row waits for a counter, which its makers raise once the second-level cache has what
-// they wrote; then it reads the row. Where the encoder says so (emulator/resident/tags.h), a thin product writes its row
-// a second time, in words of eight bytes: four of elements, one of f32 or two of 16 bits, and the number of the trip.
-// Who reads these words asks for them until all are of its trip, and is spared the counter: an element is there as soon
-// as its word is.
-//
-// The words of a node are its own, and all zero when a launch begins.
+// Vectors in words that say themselves when they are there (words.h): between thin products of compiled code on a device.
+// A word has one element of f32 or two of 16 bits.
 #pragma once
 
 #include "emulator/device/matrix_thin_tail.h"
+#include "emulator/device/words.h"
 
 namespace trek::device::thin {
 
@@ -27,22 +21,14 @@ TREK_TILE bool gives_tagged(const Node& node) {
   return node.areas_at != 0 && node.areas().result != Areas::kNone;
 }
 
-// The frame's: the number of the trip; whether the block must leave, for who has asked in vain for a while; and that what
-// the task waited for is there.
-extern "C" TREK_ON_DEVICE uint32_t trek_tag();
-extern "C" TREK_ON_DEVICE bool trek_leaves();
-extern "C" TREK_ON_DEVICE void trek_inputs_came();
-
 TREK_TILE void inputs_came() { trek_inputs_came(); }
 
-inline constexpr uint32_t kPatience = 256;  // how often one asks before one looks whether to leave
 inline constexpr uint32_t kTwosOfThread = 4;  // pairs of words that a thread asks for at once
 
 struct Twice {
   uint64_t word[2];
   TREK_TILE_MEMBER bool is_of(uint32_t tag) const {
-    return static_cast<uint32_t>(word[0] >> 32) == tag &&
-           static_cast<uint32_t>(word[1] >> 32) == tag;
+    return tag_of(word[0]) == tag && tag_of(word[1]) == tag;
   }
 };
 TREK_TILE Twice ask_twice(const std::byte* at) {
@@ -52,15 +38,6 @@ TREK_TILE Twice ask_twice(const std::byte* at) {
                : "l"(at)
                : "memory");
   return two;
-}
-TREK_TILE uint64_t ask_once(const std::byte* at) {
-  uint64_t word;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
-  return word;
-}
-TREK_TILE void give_word(std::byte* at, uint32_t tag, uint32_t value) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(uint64_t{tag} << 32 | value)
-               : "memory");
 }
 
 // Calls put(w, value, value of w + 1) for every even word w of a row, by the thread that asked for it, once both are
@@ -130,12 +107,7 @@ class TaggedBeside {
   // Puts it where the tail finds it.
   TREK_TILE_MEMBER void put(const Task& task, const Work& work) {
     if (!has_) return;
-    const uint32_t tag = trek_tag();
-    TREK_ROLLED
-    for (uint32_t spins = 1; static_cast<uint32_t>(word_ >> 32) != tag; ++spins) {
-      if (spins % kPatience == 0 && trek_leaves()) break;
-      word_ = ask_once(at_);
-    }
+    ask_until(word_, at_, trek_tag());
     each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
       if (is_operand(step) && is_tagged_beside(work.node, step.index))
         *task.shared<float>(beside_at(task, s)) =

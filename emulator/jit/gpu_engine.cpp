@@ -114,6 +114,7 @@ class PlanCompiler : public resident::GpuCompiler {
   }
   // What the frame is to know of a node's code.
   static resident::Kind kind_of(const device::Node& node) {
+    if (device::is_in_words(node)) return resident::Kind::words;
     if (device::may_trap(node)) return resident::Kind::task;
     return device::is_repeated(node) ? resident::Kind::quick : resident::Kind::thin;
   }
@@ -151,6 +152,7 @@ class PlanCompiler : public resident::GpuCompiler {
       // A warp of the frame brings the operands of what is copied.
       if (record.kind != resident::Kind::copied) record.kind = place.kind;
       record.weight = place.function;
+      if (record.kind == resident::Kind::words) continue;  // the frame reads its descriptor
       record.descriptor = place.addresses;
       record.descriptor_size = place.lines;
     }
@@ -348,6 +350,7 @@ plan::Device device_linked_for(std::string_view name) {
   device.copies_tensors = level_of(name) == kHopper;
   device.has_pairs = device.copies_tensors && device.processors % 2 == 0;
   device.has_tags = true;
+  device.has_tagged_moves = device.copies_tensors;
   return device;
 }
 

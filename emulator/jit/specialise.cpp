@@ -137,28 +137,22 @@ class Turns {
   llvm::PHINode* turn_ = nullptr;
 };
 
-// The node's own function: reads its scalars, calls the unit. And the descriptor.
-std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module,
-                                                            const Request& request,
-                                                            const std::string& name,
-                                                            llvm::StringRef unit) {
-  const auto& node = *reinterpret_cast<const Node*>(request.record.data());
+// Arguments of a node's function.
+constexpr unsigned kAddresses = 1;
+constexpr unsigned kCounters = 4;
+
+bool is_for_device(const llvm::Module& module) {
+  return llvm::Triple(module.getTargetTriple()).isNVPTX();
+}
+
+// The node's own function, without a body.
+llvm::Function* declare_task(llvm::Module& module, const Request& request,
+                             const std::string& name) {
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> builder(context);
   auto* pointer = builder.getPtrTy();
   auto* word = builder.getInt64Ty();
-
-  auto* bytes = llvm::ConstantDataArray::get(
-      context, llvm::ArrayRef(reinterpret_cast<const uint8_t*>(request.record.data()),
-                              request.record.size()));
-  auto* record = new llvm::GlobalVariable(module, bytes->getType(), true,
-                                          llvm::GlobalValue::PrivateLinkage, bytes, "node");
-  record->setAlignment(llvm::Align(alignof(Node)));
-  record->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
-
-  constexpr unsigned kAddresses = 1;
-  constexpr unsigned kCounters = 4;
-  const bool on_device = llvm::Triple(module.getTargetTriple()).isNVPTX();
+  const bool on_device = is_for_device(module);
   auto* of_arena = on_device ? builder.getPtrTy(kDeviceMemory) : pointer;
   auto* of_block = on_device ? builder.getPtrTy(kBlockMemory) : pointer;
   // Where there is room for them, addresses lie in the task's slot.
@@ -182,6 +176,47 @@ std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module
   function->addParamAttr(0, llvm::Attribute::getWithAlignment(context, llvm::Align(256)));
   function->addParamAttr(2, llvm::Attribute::getWithAlignment(context, llvm::Align(16)));
   function->addFnAttr(llvm::Attribute::NoUnwind);
+  return function;
+}
+
+llvm::GlobalVariable* emit_record(llvm::Module& module, const Request& request) {
+  auto* bytes = llvm::ConstantDataArray::get(
+      module.getContext(), llvm::ArrayRef(reinterpret_cast<const uint8_t*>(request.record.data()),
+                                          request.record.size()));
+  auto* record = new llvm::GlobalVariable(module, bytes->getType(), true,
+                                          llvm::GlobalValue::PrivateLinkage, bytes, "node");
+  record->setAlignment(llvm::Align(alignof(Node)));
+  record->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+  return record;
+}
+
+// Of a move in words, which the frame executes: it knows when one of its trips may follow another.
+llvm::Function* emit_move_in_words(llvm::Module& module, const Request& request,
+                                   const std::string& name) {
+  llvm::IRBuilder<> builder(module.getContext());
+  llvm::Function* function = declare_task(module, request, name);
+  builder.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", function));
+  builder
+      .CreateCall(module.getOrInsertFunction("trek_move_in_words",
+                                             llvm::FunctionType::get(builder.getVoidTy(), false)))
+      ->addFnAttr(llvm::Attribute::Convergent);
+  builder.CreateRetVoid();
+  return function;
+}
+
+// Reads the node's scalars and calls the unit. And the descriptor.
+std::pair<llvm::Function*, llvm::GlobalVariable*> emit_task(llvm::Module& module,
+                                                            const Request& request,
+                                                            const std::string& name,
+                                                            llvm::StringRef unit) {
+  const auto& node = *reinterpret_cast<const Node*>(request.record.data());
+  llvm::LLVMContext& context = module.getContext();
+  llvm::IRBuilder<> builder(context);
+  auto* pointer = builder.getPtrTy();
+  auto* word = builder.getInt64Ty();
+  const bool on_device = is_for_device(module);
+  llvm::GlobalVariable* record = emit_record(module, request);
+  llvm::Function* function = declare_task(module, request, name);
   builder.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
 
   const auto argument = [&](unsigned i) -> Value* {
@@ -256,6 +291,10 @@ void Units::give_block_threads(uint32_t threads) {
 llvm::Error Units::specialise(const Request& request, const std::string& name) {
   const auto& node = *reinterpret_cast<const Node*>(request.record.data());
   const auto kind = static_cast<Kind>(node.kind);
+  if (device::is_in_words(node)) {
+    made_.push_back({emit_move_in_words(*units_, request, name), emit_record(*units_, request)});
+    return llvm::Error::success();
+  }
   const llvm::StringRef unit = unit_of(node);
   if (unit.empty()) return error("no unit for it");
   const auto [task, record] = emit_task(*units_, request, name, unit);

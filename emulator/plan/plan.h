@@ -54,8 +54,9 @@ struct Device {
   // are an even number of them.
   bool has_pairs = false;
   // Its tasks may see that a vector is there by what it says itself, in place of a counter (resident/tags.h): the plan is
-  // the same.
+  // the same. Of products, and of moves.
   bool has_tags = false;
+  bool has_tagged_moves = false;
   // Whether code is made for its nodes, which is no computer's.
   bool makes_code() const { return !interprets && !packs_panels; }
 };

@@ -19,7 +19,7 @@ extern "C" __attribute__((device, always_inline)) void trek_has_packed(uint32_t 
   using namespace trek::resident;
   pipeline().packed[number / 32] |= 1u << number % 32;
 }
-// See device/matrix_thin_tags.h.
+// See device/words.h.
 extern "C" __attribute__((device, always_inline)) uint32_t trek_tag() {
   using namespace trek::resident;
   return static_cast<uint32_t>(pipeline().slot[Place().number() % kSlots].due.moment >> 24);

@@ -9,8 +9,9 @@ namespace trek::resident {
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): they are shared memory and never constructed
 struct Due {
   uint64_t moment;
-  uint32_t waits;  // of `counter` and `target`
-  uint32_t reads;  // of `counters`
+  uint32_t waits;     // of `counter` and `target`
+  uint16_t reads;     // of `counters`
+  uint16_t is_first;  // trip of the task's loop
   int64_t counters[kMaxReads];
   int64_t steps[kMaxReads];      // of each from one trip of the task's loop to the next
   uint32_t counter[kSlotWaits];  // or kNoCounter
@@ -32,7 +33,7 @@ TREK_RESIDENT void name_due(Due& due, const Walker& walker, const Record& record
     if (i < kSlotWaits) {
       due.counter[i] = asks ? wait.counter : kNoCounter;
       due.target[i] = target;
-      due.counts[i] = wait.region == record.loop ? wait.count : 0;
+      due.counts[i] = wait.region == record.loop && wait.first_trip == 0 ? wait.count : 0;
     } else if (asks) {
       poll(wait.counter, target);
     }
@@ -44,6 +45,7 @@ TREK_RESIDENT void name_due(Due& due, const Walker& walker, const Record& record
   if (lane != 0) return;
   due.waits = waits < kSlotWaits ? waits : kSlotWaits;
   due.reads = record.reads;
+  due.is_first = walker.is_first_trip(record) ? 1 : 0;
 }
 
 // The same of `1 << trips_bits` trips later.
@@ -52,7 +54,15 @@ TREK_RESIDENT void move_on(Due& due, uint32_t trips_bits, uint32_t lane, uint32_
   for (uint32_t i = lane; i < due.reads; i += lanes)
     due.counters[i] = static_cast<int64_t>(static_cast<uint64_t>(due.counters[i]) +
                                            (static_cast<uint64_t>(due.steps[i]) << trips_bits));
-  if (lane == 0) due.moment += uint64_t{1} << (24 + trips_bits);
+  if (lane != 0) return;
+  due.moment += uint64_t{1} << (24 + trips_bits);
+  due.is_first = 0;
+}
+
+// The same of `trips` trips before.
+TREK_RESIDENT void move_back(Due& due, uint32_t trips, uint32_t lane, uint32_t lanes) {
+  for (uint32_t i = lane; i < due.waits; i += lanes) due.target[i] -= due.counts[i] * trips;
+  if (lane == 0) due.moment -= uint64_t{trips} << 24;
 }
 
 }  // namespace trek::resident

@@ -159,12 +159,14 @@ void Encoder::place_weights() {
   }
 }
 
-// What thin products have besides their tensors is behind all else in the arena, the words of vectors last, and where it is
+// What nodes have besides their tensors is behind all else in the arena, the words of vectors last, and where it is
 // they find behind their descriptors.
 void Encoder::place_areas() {
   tagged_.late.resize(plan_.waits.size());
+  tagged_.first_trip.resize(plan_.waits.size());
+  tagged_.more.resize(plan_.tasks.size());
   packed_.resize(plan_.tasks.size());
-  if (!plan_.device.has_tags) return;
+  if (!plan_.device.has_tags && !plan_.device.has_tagged_moves) return;
   std::vector<const device::Node*> nodes;
   for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
   tagged_ = tagged_nodes_of(plan_, nodes);
@@ -189,8 +191,17 @@ void Encoder::place_areas() {
   };
   for (size_t n = 0; n < nodes.size(); ++n) {
     const TaggedNode& of = tagged_.nodes[n];
-    const device::Areas areas = {words[n],  words_of(of.left), words_of(of.beside),
-                                 packed[n], of.beside_operand, of.result_index};
+    device::Areas areas = {};
+    areas.result = words[n];
+    areas.left = words_of(of.left);
+    areas.left_begin = of.left_begin;
+    areas.left_line = of.left == kNone ? 0 : tagged_.nodes[of.left].result_line;
+    areas.result_line = of.result_line;
+    areas.beside = words_of(of.beside);
+    areas.packed = packed[n];
+    areas.beside_operand = of.beside_operand;
+    areas.result_index = of.result_index;
+    areas.trips_before = of.is_carried ? 1 : 0;
     if (of.bytes == 0 && of.left == kNone && packed[n] == device::Areas::kNone) continue;
     std::vector<std::byte>& bytes = descriptors_[n].bytes;
     const size_t at = (bytes.size() + 15) / 16 * 16;
@@ -199,6 +210,7 @@ void Encoder::place_areas() {
     device::Node& node = descriptors_[n].node();
     node.areas_at = static_cast<uint32_t>(at);
     node.bytes = static_cast<uint32_t>(bytes.size());
+    if (device::is_in_words(node)) descriptors_[n].kind = Kind::words;
   }
 }
 
@@ -207,6 +219,7 @@ void Encoder::place_areas() {
 std::vector<uint64_t> Encoder::pack(const std::vector<const device::Node*>& nodes, uint64_t used) {
   constexpr int64_t kLine = 128;  // bytes, of which a request has one
   std::vector<uint64_t> bytes(nodes.size());
+  if (!plan_.device.has_tags) return bytes;
   std::vector<uint32_t> of_processor(static_cast<size_t>(plan_.device.processors));
   const auto memory = static_cast<uint64_t>(plan_.device.memory_bytes);
   uint64_t room = memory > used ? (memory - used) / 2 : 0;
@@ -338,7 +351,16 @@ void Encoder::encode_task(uint32_t index) {
   record.loop = innermost_loop(task.region);
   record.late = 0;
   if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
-  const auto waits = plan_.waits_of(task);
+  const auto own = plan_.waits_of(task);
+  std::vector<plan::Wait> waits(own.begin(), own.end());
+  for (size_t i = 0; i < own.size(); ++i) {
+    waits[i].late |= tagged_.late[task.first_wait + i];
+    waits[i].first_trip |= tagged_.first_trip[task.first_wait + i];
+  }
+  const std::vector<plan::Wait>& more = tagged_.more[index];
+  waits.insert(waits.end(), more.begin(), more.end());
+  if (waits.size() > kMaxWaits)
+    refuse(fmt::format("a task waits for {} counters, at most {}", waits.size(), kMaxWaits));
   record.waits = static_cast<uint16_t>(waits.size());
   record.more_waits = static_cast<uint32_t>(image_.waits.size());
   for (size_t i = 0; i < waits.size(); ++i) {
@@ -350,8 +372,7 @@ void Encoder::encode_task(uint32_t index) {
       record.wait[i] = wait;
     else
       image_.waits.push_back(wait);
-    const bool is_late = from.late || tagged_.late[task.first_wait + i];
-    if (i < kMaxLate && is_late) record.late |= uint16_t{1} << i;
+    if (i < kMaxLate && from.late) record.late |= uint16_t{1} << i;
   }
   const auto signals = plan_.signals_of(task);
   record.signals = static_cast<uint8_t>(signals.size());

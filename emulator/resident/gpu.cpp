@@ -89,6 +89,7 @@ class Gpu : public Machine {
   Status poke(uint64_t address, uint64_t value) const override;
   bool copies_tensors() const override { return copies_tensors_; }
   // The kernel that interprets has none, nor what takes over from it.
+  bool has_words() const override { return copies_tensors_; }
   bool has_pairs() const override {
     constexpr int kFewest = 4;  // one pair beside the control processor's
     return copies_tensors_ && !interprets() && processors() >= kFewest && processors() % 2 == 0;

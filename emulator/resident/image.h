@@ -29,6 +29,7 @@ enum class Kind : uint8_t {
   move,   // the same, of a move between known places (device/quick_move.h)
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   long_thin,  // the same, whose descriptor has no room in a slot: several that are joined, or that make their rows
+  words,  // the same, of a quick move with words, at most kWordsOfTask elements (device/word_moves.h)
   stays,   // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
   copied,  // the same, of a product whose operands have tensor maps; at `count` in Launch::descriptors, in units of 16
            // bytes, lies what is brought for it (device::tensor::Brought)
@@ -52,7 +53,8 @@ enum class Entering : uint8_t {
   always,     // repeat
 };
 
-inline constexpr int64_t kMostCalls = 512;  // elements of a task of kind `calls`
+inline constexpr int64_t kMostCalls = 512;     // elements of a task of kind `calls`
+inline constexpr int64_t kWordsOfTask = 1024;  // and of one of kind `words`
 inline constexpr uint32_t kInlineWaits = 4;
 inline constexpr uint32_t kMaxSignals = 4;
 inline constexpr uint32_t kMaxLate = 16;  // waits, the first, that may be late

@@ -110,6 +110,8 @@ class Machine {
   // Whether its units copy tensors by maps (device::TensorMap), and such a map of a tensor that lies at an
   // address of this machine.
   virtual bool copies_tensors() const { return false; }
+  // Whether its quick moves read and give words (device/word_moves.h).
+  virtual bool has_words() const { return false; }
   // Whether processors 2i and 2i + 1 reach each other's memory in what it compiles (plan::Device::has_pairs).
   virtual bool has_pairs() const { return false; }
   virtual driver::Result<std::array<std::byte, device::kTensorMapBytes>> tensor_map(

@@ -27,7 +27,8 @@
 
 namespace trek::resident {
 
-inline constexpr uint32_t kSlots = 8;  // a power of two
+inline constexpr uint32_t kSlots = 8;         // a power of two
+inline constexpr uint32_t kMostTogether = 2;  // Slot::together
 inline constexpr uint32_t kMostComputeWarps = device::kMostBlockThreads / 32;
 inline constexpr uint32_t kOtherThreads = 4 * 32;
 // Of a kernel that is made for a program the JIT says how many (device::block_threads()); none may be compiled with fewer
@@ -47,11 +48,14 @@ struct Slot {
   const unsigned char* descriptors;  // and the descriptor
   uint32_t lines;                    // of 16 bytes of the descriptor that are to come
   uint32_t is_here;                  // record and descriptor came for the task before in this slot
-  uint32_t times;                    // that the task is executed; 1 unless it is Kind::quick
-  uint64_t began;                    // of a profile, in ns
-  uint32_t leaves;                   // the controller found that the block must leave at this task
-  uint32_t skip;                     // the block leaves: pass the slot on
-  const device::Node* node;          // in `descriptor`, or where it lies if it is longer
+  // That the task is executed: 1, but of Kind::quick, and of Kind::words, whose tasks of so many slots from the first on are
+  // executed in turn then, each in as many trips.
+  uint32_t times;
+  uint32_t together;
+  uint64_t began;            // of a profile, in ns
+  uint32_t leaves;           // the controller found that the block must leave at this task
+  uint32_t skip;             // the block leaves: pass the slot on
+  const device::Node* node;  // in `descriptor`, or where it lies if it is longer
   device::Fault fault;
   Due due;
   const unsigned char* brought;  // where `bringing` comes from; null but for Kind::copied
@@ -69,6 +73,13 @@ struct Window {
   uint32_t chunk[kChunks];  // which of the queue's lies here
 };
 
+// Of a compute warp: in which slot a task of Kind::words may come next whose places it has kept, and of what it is.
+struct KeptWords {
+  uint32_t next[device::kPlacesKept];
+  uint32_t node[device::kPlacesKept];
+  int64_t first[device::kPlacesKept];
+};
+
 struct Shared {
   device::Pair pair;  // at device::kPairAt
   device::tensor::RingState ring;
@@ -80,7 +91,8 @@ struct Shared {
   uint64_t freed[kSlots];
   uint32_t left;
   uint32_t place[kMostComputeWarps];  // of each compute warp: see current.h
-  uint64_t decisions;                 // told so far; processor 0
+  KeptWords kept_words[kMostComputeWarps];
+  uint64_t decisions;  // told so far; processor 0
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;
   RegionState regions[kSharedRegions];

@@ -1,4 +1,5 @@
 // The persistent kernel: one block a multiprocessor, each executing its processor's queue.
+#include "emulator/device/word_moves.h"
 #include "emulator/measure/kernels/grid.h"
 #include "emulator/resident/called.h"
 
@@ -121,14 +122,48 @@ class Controller {
       if (lane_ == 0) next_slot().times = trips;
       return give_again();
     }
+#ifdef TREK_SM90A
+    if (are_in_words(tasks)) return repeat_together(tasks, trips);
+#endif
     const uint32_t trips_bits = __builtin_ctz(kSlots / tasks);
     for (uint32_t left = tasks * trips; left != 0; --left) {
       Slot& slot = next_slot();
       move_on(slot.due, trips_bits, lane_, 32);
-      if (lane_ == 0) slot.times = 1;
+      if (lane_ == 0) slot.times = slot.together = 1;
       give_again();
     }
   }
+#ifdef TREK_SM90A
+  // The same of tasks that wait for words, in the slots of one trip. The walker stands behind them.
+  TREK_RESIDENT void repeat_together(uint32_t tasks, uint32_t trips) {
+    while (trips != 0) {
+      const uint32_t times = trips < device::kTripsTogether ? trips : device::kTripsTogether;
+      for (uint32_t i = 0; i < tasks; ++i) {
+        Slot& slot = next_slot();
+        if (lane_ == 0) {
+          slot.due.moment = walker_.moment(slot.record);
+          slot.times = times;
+          slot.together = tasks;
+        }
+        warp_sync();
+        name_due(slot.due, walker_, slot.record, lane_, 32, [](uint32_t, uint32_t) {});
+        warp_sync();
+        move_back(slot.due, trips, lane_, 32);
+        give_again();
+      }
+      trips -= times;
+    }
+  }
+  // Whether the next slots have tasks that wait for words, of which compute warps take a few together.
+  TREK_RESIDENT bool are_in_words(uint32_t tasks) {
+    if (tasks > kMostTogether) return false;
+    for (uint32_t n = n_; n < n_ + tasks; ++n) {
+      barrier_wait(&shared().freed[n % kSlots], phase(n - kSlots));
+      if (shared().slot[n % kSlots].record.kind != Kind::words) return false;
+    }
+    return true;
+  }
+#endif
   TREK_RESIDENT void give_again() {
     if (lane_ == 0) next_slot().is_here = 1;
     give();
@@ -152,7 +187,7 @@ class Controller {
       const bool fits = 16 * lines <= sizeof slot.descriptor;
       const Record* source = queue_ + place;
       slot.is_here = slot.source == source ? 1 : 0;
-      slot.times = 1;
+      slot.times = slot.together = 1;
       slot.source = source;
       slot.descriptors = from;
       slot.lines = fits ? lines : 0;
@@ -389,6 +424,74 @@ TREK_RESIDENT_CALL void perform_move() {
 }
 #endif
 
+#ifdef TREK_SM90A
+// Tasks in words, of kTasks slots from this one on, for all their trips. Nothing but words is waited for in between, so
+// warps do not meet. The last of these slots is the caller's to go on from.
+template <uint32_t kTasks>
+TREK_RESIDENT void move_together(Shared& shared) {
+  const Place place;
+  const uint32_t n = same_for_all(place.number());
+  const auto slot_of = [&](uint32_t i) -> Slot& { return shared.slot[(n + i) % kSlots]; };
+  const uint32_t trips = same_for_all(slot_of(0).times);
+  bool ready = is_ready(shared, slot_of(0), place);
+  for (uint32_t i = 1; i < kTasks; ++i) {
+    barrier_wait(&shared.filled[(n + i) % kSlots], phase(n + i));
+    barrier_wait(&shared.ready[(n + i) % kSlots], phase(n + i));
+    ready = same_for_all(ready && slot_of(i).skip == 0 ? 1 : 0) != 0;
+  }
+  if (ready) {
+    device::WordMove moves[kTasks];
+    KeptWords& kept = shared.kept_words[thread_number() / 32];
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kTasks; ++i) {
+      const Slot& slot = slot_of(i);
+      const uint32_t number = (n + i) % device::kPlacesKept;
+      const bool is_there = kept.next[number] == n + i && kept.first[number] == slot.record.first &&
+                            kept.node[number] == slot.record.node;
+      moves[i].begin(block_of_units(shared),
+                     *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
+                     static_cast<uint32_t>(slot.record.count), environment_of(shared, slot).arena,
+                     slot.due.is_first != 0, {number, is_there});
+      // Between here and a task in that slot there are moves alone, unless that begins a loop.
+      warp_sync();
+      if (thread_number() % 32 == 0) {
+        kept.next[number] = slot.due.is_first != 0 ? ~0u : n + i + device::kPlacesKept;
+        kept.node[number] = slot.record.node;
+        kept.first[number] = slot.record.first;
+      }
+    }
+    const auto first = static_cast<uint32_t>(slot_of(0).due.moment >> 24);
+    const auto leaves = [&] {
+      if (!must_leave(shared.launch, slot_of(0).due.moment)) return false;
+      store_volatile(&shared.left, 1);
+      return true;
+    };
+    TREK_ROLLED
+    for (uint32_t trip = first; trip != first + trips; ++trip) {
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kTasks; ++i) moves[i].go(trip, leaves);
+    }
+    if (shared.launch.profile != nullptr && thread_number() == 0) {
+      const uint64_t now = nanoseconds();
+      const uint64_t each = (now - slot_of(0).began) / kTasks;
+      for (uint32_t i = 0; i < kTasks; ++i) slot_of(i).began = now - each;
+    }
+  }
+  for (uint32_t i = 1; i < kTasks; ++i) Place().go_on(false);
+}
+static_assert(kMostTogether == 2);
+static_assert(kWordsOfTask <= device::quick_detail::kMovesAtOnce * device::kBlockThreads);
+TREK_RESIDENT_CALL void perform_words() {
+  Shared& shared = pipeline();
+  const uint32_t together =
+      same_for_all(shared.slot[same_for_all(Place().number()) % kSlots].together);
+  if (together == 2)
+    move_together<2>(shared);
+  else
+    move_together<1>(shared);
+}
+#endif
+
 TREK_RESIDENT void compute() {
 #if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
   // Never so: units have memory. ptxas lays out registers of the f32 products' loops by banks only where each of these
@@ -432,6 +535,10 @@ TREK_RESIDENT void compute() {
       });
     } else if (kind == Kind::move) {
       perform_move();
+#ifdef TREK_SM90A
+    } else if (kind == Kind::words) {
+      perform_words();
+#endif
     } else if (is_ready(shared, slot, place)) {
       if (kind == Kind::halt) return Place().go_on(false);
       if (kind == Kind::calls) {
@@ -534,7 +641,7 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     if (kind == Kind::halt) return;
     if (!trapped && !skips) {
       trapped = may_trap(kind) && device::is_fault(slot.fault);
-      if (!trapped && signals) add_release(counter, 1);
+      if (!trapped && signals) add_release(counter, times);
       if (lane == 0 && launch.profile != nullptr)
         count_tasks(launch, slot.record.node, slot.began, times);
     }
@@ -591,6 +698,13 @@ TREK_RESIDENT void give_registers() {
 }  // namespace
 }  // namespace trek::resident
 
+#if defined(TREK_SPECIALISED) && defined(TREK_SM90A)
+// What there is in the place of code of a node in words.
+extern "C" __attribute__((device, noinline)) void trek_move_in_words() {
+  trek::resident::perform_words();
+}
+#endif
+
 extern "C" __attribute__((global)) __attribute__((launch_bounds(trek::resident::kThreads, 1))) void
 resident(const trek::resident::Launch parameters) {
   using namespace trek::resident;
@@ -614,6 +728,8 @@ resident(const trek::resident::Launch parameters) {
     for (uint32_t& chunk : shared.window.chunk) chunk = ~0u;
     for (Slot& slot : shared.slot) slot.source = nullptr;
     for (uint32_t& place : shared.place) place = 0;
+    for (KeptWords& kept : shared.kept_words)
+      for (uint32_t& next : kept.next) next = ~0u;
 #ifdef TREK_SPECIALISED
     for (uint32_t& bits : shared.packed) bits = 0;
 #endif

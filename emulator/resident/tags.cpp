@@ -4,6 +4,8 @@
 #include <cstddef>
 
 #include "emulator/device/matrix_thin_cut.h"
+#include "emulator/resident/queues.h"
+#include "emulator/resident/tagged_moves.h"
 
 namespace trek::resident {
 namespace {
@@ -37,10 +39,12 @@ class Finder {
   }
 
   TaggedNodes run() {
-    find_writers();
-    find_raisers();
-    for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
-      if (is_simple(nodes_[n])) look_at(n);
+    if (plan_.device.has_tags) {
+      find_writers();
+      find_raisers();
+      for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
+        if (is_simple(nodes_[n])) look_at(n);
+    }
     return std::move(found_);
   }
 
@@ -163,7 +167,7 @@ class Finder {
     TaggedNode& of = found_.nodes[maker];
     of.result_index = result_index(maker, buffer);
     const device::Operand& result = nodes_[maker]->result(of.result_index);
-    of.bytes = device::thin::kWord * words_of(result);
+    of.bytes = device::kWord * words_of(result);
   }
 
   // Whether all that a product reads is never written or comes in words.
@@ -238,10 +242,44 @@ class Finder {
   std::vector<uint32_t> raiser_;  // per counter, the same
 };
 
+// A wait of a task that is late is handed on to those behind it on its processor that have none that is late: the plan takes
+// it for granted there.
+class LateWaits {
+ public:
+  LateWaits(const plan::Plan& plan, TaggedNodes& found) : plan_(plan), found_(found) {}
+
+  void hand_on() {
+    const Queues queues(plan_);
+    for (uint32_t t = 0; t < plan_.tasks.size(); ++t)
+      for (uint32_t w = plan_.tasks[t].first_wait; w < end_of_waits(t); ++w)
+        if (found_.late[w])
+          queues.hand_on(plan_.tasks[t].processor, {t, t + 1, plan_.tasks[t].region},
+                         plan_.waits[w], found_.more, [&](uint32_t at) { return is_late(at); });
+  }
+
+ private:
+  uint32_t end_of_waits(uint32_t t) const {
+    return plan_.tasks[t].first_wait + plan_.tasks[t].waits;
+  }
+  bool is_late(uint32_t t) const {
+    for (uint32_t w = plan_.tasks[t].first_wait; w < end_of_waits(t); ++w)
+      if (found_.late[w]) return true;
+    return false;
+  }
+
+  const plan::Plan& plan_;
+  TaggedNodes& found_;
+};
+
 }  // namespace
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes) {
-  return Finder(plan, nodes).run();
+  TaggedNodes found = Finder(plan, nodes).run();
+  found.first_trip.resize(plan.waits.size());
+  found.more.resize(plan.tasks.size());
+  if (std::ranges::any_of(found.late, [](bool is) { return is; })) LateWaits(plan, found).hand_on();
+  if (plan.device.has_tagged_moves) find_tagged_moves(plan, nodes, found);
+  return found;
 }
 
 }  // namespace trek::resident

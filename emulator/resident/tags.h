@@ -1,9 +1,11 @@
-// Which thin products of compiled code give their rows in words that say that they are there, who reads these, and for
-// which counters a task then need not wait before it begins: see ../device/matrix_thin_tags.h for what is gained.
+// Which thin products of compiled code, and which moves (tagged_moves.h), give their results in words that say that they
+// are there, who reads these, and for which counters a task then need not wait before it begins: see ../device/words.h for
+// what is gained.
 //
-// The plan is what it was, and so is the proof of it: a task that reads a row in words still waits for the counter of
+// The plan is what it was, and so is the proof of it: a product that reads a row in words still waits for the counter of
 // those that made it, but behind its work, before it raises its own (Record::late). So what the plan takes from such a wait
-// holds for all that come behind the task. What the task itself does in front of it must be right without:
+// holds for all that wait for the task; and a task behind it on its processor, for which the plan takes the wait for granted,
+// has it itself (TaggedNodes::more). What the task itself does in front of it must be right without:
 //   - Everything that it reads nothing writes, or it comes in words; or, of several products that a program joins, the task
 //     waits for what writes it before it begins, or the row's maker wrote it on the same processor, where it stands before.
 //   - It has the whole row, so all that made it are through with what they read, and what it writes in their place, or in
@@ -29,11 +31,18 @@ struct TaggedNode {
   uint32_t beside_operand = 0;
   int64_t bytes = 0;          // of its own result's words; 0: it gives none
   uint32_t result_index = 0;  // of its results
+  // Of a move: where its box begins in `left`, in elements, whether that is of the trip before, and how words lie.
+  uint32_t left_begin = 0;
+  uint32_t result_line = 0;
+  bool is_carried = false;
 };
 
 struct TaggedNodes {
   std::vector<TaggedNode> nodes;  // per node of the plan
   std::vector<bool> late;         // per Plan::waits
+  std::vector<bool>
+      first_trip;  // the same: of a move, what it waits for on its loop's first trip alone
+  std::vector<std::vector<plan::Wait>> more;  // per task: what it waits for besides
 };
 
 // `nodes` are the descriptors of the plan's nodes.

@@ -83,12 +83,15 @@ class Walker {
   }
   // What `wait` asks of its counter now; false where it asks nothing.
   TREK_RESIDENT bool target(const Record& record, const Wait& wait, uint32_t& value) const {
-    if (wait.first_trip != 0 && record.loop != kNoRegion && regions_[record.loop].trip > 0)
-      return false;
+    if (wait.first_trip != 0 && record.loop != kNoRegion && !is_first_trip(record)) return false;
     const uint32_t epoch = regions_[wait.region].epoch;
     if (epoch <= wait.delta) return false;
     value = wait.count * (epoch - wait.delta);
     return true;
+  }
+  // Whether this is the first trip of the loop around a task, if there is one.
+  TREK_RESIDENT bool is_first_trip(const Record& record) const {
+    return record.loop != kNoRegion && regions_[record.loop].trip == 0;
   }
   // The value of a loop's counter in this trip.
   TREK_RESIDENT int64_t counter(uint32_t region) const {

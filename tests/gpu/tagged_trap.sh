@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/gpu/tagged_trap.sh: a program whose rows go from product to product in words (emulator/device/matrix_thin_tags.h)
 # and which traps in its eleventh trip, while others wait for words that nobody writes any more: the trap of ref, on the
-# JIT. TREK_BIN is where trek-run lies.
+# JIT. And a loop of moves in words (emulator/resident/tagged_moves.h) that a limit or an interrupt ends. TREK_BIN is where
+# trek-run lies.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -36,5 +37,36 @@ for options in "" "--set trips=9 --digest"; do
   [[ $given == "$expected" ]] && continue
   printf 'jit differs from ref: %s\n%s\n' "$options" "$(diff <(echo "$expected") <(echo "$given"))"
   failed=1
+done
+
+cat >"$folder/moves.trek" <<'TREK'
+.trek 1.0
+.param $trips i64 = 1000000000
+.state @x f32[64,1024] = normal(0, 1, key=1)
+.func main() {
+  %end = loop $i = 0 until $trips carry %v = @x {
+    %w = permute %v, axes=[1,0]
+    %r = reshape %w, shape=[64,1024]
+    %u = permute %r, axes=[1,0]
+    %o = reshape %u, shape=[64,1024]
+    yield %o
+  }
+  @x = copy %end
+}
+TREK
+for engine in ${ENGINES:-resident jit}; do
+  for limit in 100 1000; do
+    given=$(timeout 120 "$TREK_BIN/trek-run" "$folder/moves.trek" --engine "$engine" --quiet --limit-instructions $limit 2>&1; echo "exit $?")
+    [[ $given == *limit* && $given != *watchdog* && $given != *"exit 0"* && $given != *"exit 124"* ]] && continue
+    printf 'moves on %s with a limit of %s:\n%s\n' "$engine" "$limit" "$given"
+    failed=1
+  done
+  begun=$SECONDS
+  code=0
+  timeout -s INT 4 "$TREK_BIN/trek-run" "$folder/moves.trek" --engine "$engine" --quiet >"$folder/out" 2>&1 || code=$?
+  if ((code == 0 || SECONDS - begun > 40)) || grep -q watchdog "$folder/out"; then
+    printf 'moves on %s, interrupted: exit %s after %s s\n%s\n' "$engine" "$code" $((SECONDS - begun)) "$(cat "$folder/out")"
+    failed=1
+  fi
 done
 exit $failed
