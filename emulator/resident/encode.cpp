@@ -159,8 +159,8 @@ void Encoder::place_weights() {
   }
 }
 
-// What nodes have besides their tensors is behind all else in the arena, the words of vectors last, and where it is
-// they find behind their descriptors.
+// What nodes have besides their tensors is behind all else in the arena, words last, and where it is they find behind their
+// descriptors.
 void Encoder::place_areas() {
   tagged_.late.resize(plan_.waits.size());
   tagged_.first_trip.resize(plan_.waits.size());

@@ -28,8 +28,14 @@ class Moves {
         maker_(plan.nodes.size(), kNone) {}
 
   void run() {
-    for (uint32_t r = 0; r < plan_.regions.size(); ++r)
-      if (plan_.regions[r].kind == plan::RegionKind::loop && is_of_moves(r)) take(r);
+    int64_t room = (plan_.device.memory_bytes - plan_.arena_bytes) / 2;
+    for (uint32_t r = 0; r < plan_.regions.size(); ++r) {
+      if (plan_.regions[r].kind != plan::RegionKind::loop || !is_of_moves(r)) continue;
+      const int64_t bytes = words_of(plan_.regions[r]);
+      if (bytes > room) continue;
+      room -= bytes;
+      take(r);
+    }
   }
 
  private:
@@ -111,6 +117,16 @@ class Moves {
     return true;
   }
 
+  int64_t words_of(uint32_t n) const {
+    return int64_t{device::kWordTrips} * device::kWord * nodes_[n]->result(0).elements;
+  }
+  // Of all of a loop, at most.
+  int64_t words_of(const plan::Region& loop) const {
+    int64_t bytes = 0;
+    for (uint32_t n = loop.first_node; n < loop.end_node; ++n) bytes += words_of(n);
+    return bytes;
+  }
+
   // Per counter that is raised in the loop the wait for it.
   std::vector<plan::Wait> counters_of(uint32_t first_task, uint32_t end_task) const {
     std::vector<plan::Wait> found;
@@ -166,7 +182,7 @@ class Moves {
     for (uint32_t z = loop.first_node; z < loop.end_node; ++z) {
       if (maker_[z] != n) continue;
       found_.nodes[n].result_line = line_of(n, z);
-      found_.nodes[n].bytes = int64_t{device::kWordTrips} * device::kWord * node.result(0).elements;
+      found_.nodes[n].bytes = words_of(n);
       const plan::Node& reader = plan_.nodes[z];
       for (plan::Wait wait : counters_of(reader.first_task, reader.first_task + reader.tasks)) {
         wait.delta = kTripsAhead;

@@ -41,8 +41,10 @@ struct Encoded {
   Image image;
   std::map<uint32_t, const device::Node*> nodes;
 };
-Encoded encoded(const std::string& program, bool has_tagged_moves = true) {
+Encoded encoded(const std::string& program, bool has_tagged_moves = true,
+                int64_t memory_bytes = int64_t{1} << 40) {
   plan::Device device = plan::test::small_device(8);
+  device.memory_bytes = memory_bytes;
   device.chunk = 64;
   device.has_tagged_moves = has_tagged_moves;
   const isa::Module module = plan::test::assembled(program);
@@ -148,6 +150,16 @@ TEST_CASE("a loop with anything else in it waits for counters") {
   CHECK(in_words(encoded(circle("emit \"w\", %w"))).empty());
   CHECK(in_words(encoded(circle(), false)).empty());
   CHECK(encoded(circle(), false).image.tags_bytes == 0);
+}
+
+TEST_CASE("where memory has no room for words, moves wait for counters") {
+  const Encoded with = encoded(circle());
+  REQUIRE(in_words(with).size() == 2);
+  const auto least = with.plan.arena_bytes + 2 * static_cast<int64_t>(with.image.tags_bytes);
+  CHECK(in_words(encoded(circle(), true, least)).size() == 2);
+  const Encoded without = encoded(circle(), true, least - 2);
+  CHECK(in_words(without).empty());
+  CHECK(without.image.arena_bytes < with.image.arena_bytes);
 }
 
 TEST_CASE("moves of other elements, or of more than a task may have in words, wait for counters") {
