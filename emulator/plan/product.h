@@ -30,7 +30,7 @@ inline constexpr int64_t kThinDepth = 4096;
 // rows and columns of a tile.
 inline constexpr int64_t kNarrowColumns = 16;
 inline constexpr int64_t kNarrowDepth = 4096;
-inline constexpr int64_t kNarrowSums = 16 * 1024;
+inline constexpr int64_t kNarrowSums = int64_t{16} * 1024;
 inline constexpr int64_t kShallowDepth = 16;
 inline constexpr int64_t kShallowRows = 512;
 inline constexpr int64_t kShallowColumns = 1024;
