@@ -478,15 +478,6 @@ struct Narrow {
   uint32_t all_columns;  // a thread has all columns of a line for a block of 64 k; 0: one of them
 };
 
-// Bytes of a word that says which trip its elements are of (words.h).
-inline constexpr uint32_t kWord = 8;
-// Of a move the words of so many trips lie behind each other, so that it gives some while those before are still read, of
-// which a processor executes as many as kTripsTogether without being asked. More do not stay in the second-level cache.
-inline constexpr uint32_t kWordTrips = 16;
-inline constexpr uint32_t kTripsTogether = 8;
-// And of so many tasks a thread keeps where its elements are (word_moves.h).
-inline constexpr uint32_t kPlacesKept = 2;
-
 // What a node has in the arena besides its tensors: offsets, or kNone. Of a thin product, where code is made for it,
 // vectors in words (matrix_thin_tags.h) and the columns of all tiles as they lie in shared memory (matrix_thin_packed.h);
 // of a quick move its operand and its result in words (word_moves.h).
@@ -498,24 +489,13 @@ struct Areas {
   int64_t packed;
   uint32_t beside_operand;
   uint32_t result_index;  // of the results the one in words
-  uint32_t
-      trips_before;  // of a move: 1: what it reads is of the trip before, and on a loop's first trip not in words
-  uint32_t left_begin;  // where its box begins in its operand
-  uint32_t
-      left_line;  // of its operand's words and its result's: elements of a line, see place_in_patches()
+  // Of a move: 1: what it reads is of the trip before, and on a loop's first trip not in words; where its box begins in its
+  // operand; and elements of a line of its operand's words and of its result's (place_in_patches()).
+  uint32_t trips_before;
+  uint32_t left_begin;
+  uint32_t left_line;
   uint32_t result_line;
 };
-// Where an element's word is, of those that a move gives: in patches of four by four, of 128 bytes, of lines that are a
-// multiple of four long, and so as many. Who reads across the lines has a quarter of the requests, and who gives along them
-// four times as many as one line after the other would be.
-inline constexpr uint32_t kPatch = 4;
-TREK_ON_DEVICE inline uint32_t place_in_patches(uint32_t element, uint32_t line) {
-  if (line == 0) return element;
-  const uint32_t row = element / line;
-  const uint32_t column = element - row * line;
-  return ((row / kPatch * (line / kPatch) + column / kPatch) * kPatch + row % kPatch) * kPatch +
-         column % kPatch;
-}
 
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).
 inline constexpr uint32_t kMaxProducts = 4;

@@ -10,8 +10,8 @@
 
 #ifdef __CUDA__
 
-#include "emulator/device/node.h"
 #include "emulator/device/shared.h"
+#include "emulator/device/word_places.h"
 
 namespace trek::device {
 

@@ -162,11 +162,7 @@ void Encoder::place_weights() {
 // What nodes have besides their tensors is behind all else in the arena, words last, and where it is they find behind their
 // descriptors.
 void Encoder::place_areas() {
-  tagged_.late.resize(plan_.waits.size());
-  tagged_.first_trip.resize(plan_.waits.size());
-  tagged_.more.resize(plan_.tasks.size());
   packed_.resize(plan_.tasks.size());
-  if (!plan_.device.has_tags && !plan_.device.has_tagged_moves) return;
   std::vector<const device::Node*> nodes;
   for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
   tagged_ = tagged_nodes_of(plan_, nodes);

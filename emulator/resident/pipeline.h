@@ -22,6 +22,7 @@
 #include "emulator/device/execute.h"
 #include "emulator/device/pairs.h"
 #include "emulator/device/ring.h"
+#include "emulator/device/word_places.h"
 #include "emulator/resident/due.h"
 #include "emulator/resident/tasks.h"
 

@@ -12,11 +12,6 @@ Queues::Queues(const plan::Plan& plan)
   for (uint32_t t = 0; t < plan.tasks.size(); ++t) tasks_[plan.tasks[t].processor].push_back(t);
 }
 
-uint32_t Queues::loop_around(uint32_t region) const {
-  while (region != kNone && !plan_.regions[region].is_loop()) region = plan_.regions[region].parent;
-  return region;
-}
-
 struct Queues::Giving {
   const plan::Plan& plan;
   std::span<const uint32_t> queue;
@@ -45,7 +40,7 @@ void Queues::hand_on(uint32_t processor, Span span, const plan::Wait& wait,
                      const std::function<bool(uint32_t task)>& passes) const {
   const Giving giving = {plan_, tasks_[processor], wait, more, passes};
   for (;;) {
-    const uint32_t loop = loop_around(span.region);
+    const uint32_t loop = plan_.common_loop(span.region, span.region);
     const plan::Region& body = plan_.regions[loop == kNone ? 0 : loop];
     if (giving.give(span.end, body.end_task, span.region, 0) || loop == kNone) return;
     giving.give(body.first_task, span.first, loop, 1);

@@ -28,7 +28,6 @@ class Queues {
 
  private:
   struct Giving;
-  uint32_t loop_around(uint32_t region) const;
 
   const plan::Plan& plan_;
   std::vector<std::vector<uint32_t>> tasks_;  // per processor

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "emulator/device/word_places.h"
 #include "emulator/resident/image.h"
 #include "emulator/resident/queues.h"
 
@@ -43,11 +44,11 @@ class Moves {
   // notes whose words they read.
   bool is_of_moves(uint32_t region) {
     const plan::Region& loop = plan_.regions[region];
+    for (uint32_t n = loop.first_node; n < loop.end_node; ++n)
+      if (!is_move(n)) return false;
     const bool has_inner = std::ranges::any_of(
         plan_.regions, [&](const plan::Region& r) { return r.parent == region; });
     if (has_inner) return false;
-    for (uint32_t n = loop.first_node; n < loop.end_node; ++n)
-      if (!is_move(n)) return false;
     bool some = false;
     for (uint32_t n = loop.first_node; n < loop.end_node; ++n) {
       if (!is_alone(loop, n)) return false;

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "emulator/device/matrix_thin_cut.h"
+#include "emulator/device/word_places.h"
 #include "emulator/resident/queues.h"
 #include "emulator/resident/tagged_moves.h"
 
@@ -36,6 +37,8 @@ class Finder {
   Finder(const plan::Plan& plan, std::span<const Node* const> nodes) : plan_(plan), nodes_(nodes) {
     found_.nodes.resize(plan.nodes.size());
     found_.late.resize(plan.waits.size());
+    found_.first_trip.resize(plan.waits.size());
+    found_.more.resize(plan.tasks.size());
   }
 
   TaggedNodes run() {
@@ -275,8 +278,6 @@ class LateWaits {
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes) {
   TaggedNodes found = Finder(plan, nodes).run();
-  found.first_trip.resize(plan.waits.size());
-  found.more.resize(plan.tasks.size());
   if (std::ranges::any_of(found.late, [](bool is) { return is; })) LateWaits(plan, found).hand_on();
   if (plan.device.has_tagged_moves) find_tagged_moves(plan, nodes, found);
   return found;

@@ -63,6 +63,7 @@ echo "== products of a few columns, of a few k, columns, steps, and rows in word
 for program in few_products columns moves steps tagged_rows; do
   options=()
   [[ $program = tagged_rows ]] && options=(--set rounds=100)
+  [[ $program = moves ]] && options=(--set trips=1000)
   for engine in ref jit; do
     quick 60 "$run" tests/gpu/$program.trek --engine $engine --digest --quiet "${options[@]}" >"$out/$program-$engine.txt" 2>&1 || fail "$program on $engine"
   done

@@ -10,9 +10,9 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/resident/encode.h"
 #include "emulator/resident/tags.h"
 #include "tests/unit/plan/run.h"
+#include "tests/unit/resident/encoded.h"
 
 namespace trek::resident::test {
 namespace {
@@ -38,24 +38,6 @@ constexpr const char* kLayers = R"(
 }}
 )";
 
-struct Encoded {
-  plan::Plan plan;
-  Image image;
-  std::vector<const device::Node*> nodes;
-};
-Encoded encoded(const std::string& program, plan::Device device) {
-  const isa::Module module = plan::test::assembled(program);
-  plan::Plan plan = plan::test::linked(module, device);
-  auto image = encode(plan);
-  REQUIRE(image);
-  Encoded all = {std::move(plan), image.take(), {}};
-  all.nodes.resize(all.plan.nodes.size());
-  for (const Record& record : all.image.records)
-    if (is_of_unit(record.kind))
-      all.nodes[record.node] = reinterpret_cast<const device::Node*>(
-          all.image.descriptors.data() + size_t{16} * record.descriptor);
-  return all;
-}
 plan::Device compiled(int processors) {
   plan::Device device = plan::test::small_device(processors);
   device.chunk = 1024;

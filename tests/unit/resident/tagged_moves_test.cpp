@@ -1,16 +1,16 @@
 // Loops of moves whose results are in words: which they are, what their tasks wait for, and what comes behind them.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/resident/encode.h"
+#include "emulator/device/word_places.h"
 #include "emulator/resident/queues.h"
 #include "emulator/resident/tags.h"
 #include "tests/unit/plan/run.h"
+#include "tests/unit/resident/encoded.h"
 
 namespace trek::resident::test {
 namespace {
@@ -36,27 +36,13 @@ std::string circle(const std::string& more = "", const std::string& behind = "")
                      more, behind);
 }
 
-struct Encoded {
-  plan::Plan plan;
-  Image image;
-  std::map<uint32_t, const device::Node*> nodes;
-};
-Encoded encoded(const std::string& program, bool has_tagged_moves = true,
-                int64_t memory_bytes = int64_t{1} << 40) {
+Encoded encoded_for(const std::string& program, bool has_tagged_moves = true,
+                    int64_t memory_bytes = int64_t{1} << 40) {
   plan::Device device = plan::test::small_device(8);
   device.memory_bytes = memory_bytes;
   device.chunk = 64;
   device.has_tagged_moves = has_tagged_moves;
-  const isa::Module module = plan::test::assembled(program);
-  plan::Plan plan = plan::test::linked(module, device);
-  auto image = encode(plan);
-  REQUIRE(image);
-  Encoded all = {std::move(plan), image.take(), {}};
-  for (const Record& record : all.image.records)
-    if (is_of_unit(record.kind))
-      all.nodes[record.node] = reinterpret_cast<const device::Node*>(
-          all.image.descriptors.data() + size_t{16} * record.descriptor);
-  return all;
+  return encoded(program, device);
 }
 std::set<uint32_t> in_words(const Encoded& all) {
   std::set<uint32_t> found;
@@ -71,7 +57,7 @@ const Wait& wait_of(const Encoded& all, const Record& record, uint32_t i) {
 }  // namespace
 
 TEST_CASE("moves in a circle read each other's words, the first of them those of the trip before") {
-  const Encoded all = encoded(circle());
+  const Encoded all = encoded_for(circle());
   const std::set<uint32_t> words = in_words(all);
   REQUIRE(words.size() == 2);
   const Areas& first = all.nodes.at(*words.begin())->areas();
@@ -89,7 +75,7 @@ TEST_CASE("moves in a circle read each other's words, the first of them those of
 }
 
 TEST_CASE("in trips behind the first they wait for words, and for readers of many trips ago") {
-  const Encoded all = encoded(circle());
+  const Encoded all = encoded_for(circle());
   for (const Record& record : all.image.records) {
     if (record.kind != Kind::words) continue;
     CHECK(record.late == 0);
@@ -107,7 +93,7 @@ TEST_CASE("in trips behind the first they wait for words, and for readers of man
 }
 
 TEST_CASE("what comes behind such a loop waits for all of it, once on every processor") {
-  const Encoded all = encoded(circle("", "@y = permute %end, axes=[1,0]"));
+  const Encoded all = encoded_for(circle("", "@y = permute %end, axes=[1,0]"));
   std::set<uint32_t> counters;
   for (const Record& record : all.image.records)
     if (record.kind == Kind::words)
@@ -130,7 +116,7 @@ TEST_CASE("what comes behind such a loop waits for all of it, once on every proc
 }
 
 TEST_CASE("words lie in patches of the lines across which they are read") {
-  const Encoded all = encoded(circle());
+  const Encoded all = encoded_for(circle());
   std::set<uint32_t> lines;
   for (const uint32_t node : in_words(all)) lines.insert(all.nodes.at(node)->areas().result_line);
   CHECK(lines == std::set<uint32_t>{16, 64});
@@ -145,19 +131,20 @@ TEST_CASE("words lie in patches of the lines across which they are read") {
 }
 
 TEST_CASE("a loop with anything else in it waits for counters") {
-  CHECK(in_words(encoded(circle("%z = mul %w, 2\n@y = copy %z"))).empty());
-  CHECK(in_words(encoded(circle("loop $j = 0 until 2 { @y = permute %v, axes=[1,0] }"))).empty());
-  CHECK(in_words(encoded(circle("emit \"w\", %w"))).empty());
-  CHECK(in_words(encoded(circle(), false)).empty());
-  CHECK(encoded(circle(), false).image.tags_bytes == 0);
+  CHECK(in_words(encoded_for(circle("%z = mul %w, 2\n@y = copy %z"))).empty());
+  CHECK(
+      in_words(encoded_for(circle("loop $j = 0 until 2 { @y = permute %v, axes=[1,0] }"))).empty());
+  CHECK(in_words(encoded_for(circle("emit \"w\", %w"))).empty());
+  CHECK(in_words(encoded_for(circle(), false)).empty());
+  CHECK(encoded_for(circle(), false).image.tags_bytes == 0);
 }
 
 TEST_CASE("where memory has no room for words, moves wait for counters") {
-  const Encoded with = encoded(circle());
+  const Encoded with = encoded_for(circle());
   REQUIRE(in_words(with).size() == 2);
   const auto least = with.plan.arena_bytes + 2 * static_cast<int64_t>(with.image.tags_bytes);
-  CHECK(in_words(encoded(circle(), true, least)).size() == 2);
-  const Encoded without = encoded(circle(), true, least - 2);
+  CHECK(in_words(encoded_for(circle(), true, least)).size() == 2);
+  const Encoded without = encoded_for(circle(), true, least - 2);
   CHECK(in_words(without).empty());
   CHECK(without.image.arena_bytes < with.image.arena_bytes);
 }
@@ -166,7 +153,7 @@ TEST_CASE("moves of other elements, or of more than a task may have in words, wa
   std::string halves = circle();
   for (size_t at = 0; (at = halves.find("f32", at)) != std::string::npos;)
     halves.replace(at, 3, "f16");
-  CHECK(in_words(encoded(halves)).empty());
+  CHECK(in_words(encoded_for(halves)).empty());
   std::string large = circle();
   const auto replace = [&](const std::string& from, const std::string& to) {
     for (size_t at = 0; (at = large.find(from, at)) != std::string::npos; at += to.size())
@@ -174,7 +161,7 @@ TEST_CASE("moves of other elements, or of more than a task may have in words, wa
   };
   replace("[16,64]", "[512,512]");
   replace("[64,16]", "[512,512]");
-  CHECK(in_words(encoded(large)).empty());
+  CHECK(in_words(encoded_for(large)).empty());
 }
 
 TEST_CASE(

@@ -1,0 +1,36 @@
+// A program as the resident emulator reads it, with the descriptors of its nodes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "emulator/device/node.h"
+#include "emulator/resident/encode.h"
+#include "tests/unit/plan/run.h"
+
+namespace trek::resident::test {
+
+struct Encoded {
+  plan::Plan plan;
+  Image image;
+  std::vector<const device::Node*> nodes;  // of the plan; null where no unit executes it
+};
+
+inline Encoded encoded(const std::string& program, const plan::Device& device) {
+  const isa::Module module = plan::test::assembled(program);
+  plan::Plan plan = plan::test::linked(module, device);
+  auto image = encode(plan);
+  REQUIRE(image);
+  Encoded all = {std::move(plan), image.take(), {}};
+  all.nodes.resize(all.plan.nodes.size());
+  for (const Record& record : all.image.records)
+    if (is_of_unit(record.kind))
+      all.nodes[record.node] = reinterpret_cast<const device::Node*>(
+          all.image.descriptors.data() + size_t{16} * record.descriptor);
+  return all;
+}
+
+}  // namespace trek::resident::test
