@@ -91,6 +91,7 @@ void Describer::describe_group() {
   }
   to.thin.cut = thin_cut_of(to, {record_.offset(0), rights, size_of(element), element == DType::f32,
                                  immutable, static_cast<uint32_t>(products)});
+  to.thin.cut.in_fours = in_fours();
   group.panel =
       static_cast<uint32_t>(to.tile_columns) *
       (to.thin.cut.by_line != 0 ? to.thin.cut.blocks * to.thin.cut.row : size_of(element));
@@ -265,6 +266,7 @@ void Describer::describe_matrix() {
     to.thin.cut = thin_cut_of(
         to, {record_.offset(0), record_.offset(1), size_of(element), element == DType::f32,
              is_immutable(1), 1, plan_.fast && plan_.device.makes_code()});
+    to.thin.cut.in_fours = in_fours();
     if (!of_.put) return;
     if (to.tail_steps == Matrix::kNoTail) std::abort();  // plan::take_updates lets no other through
     describe_put();

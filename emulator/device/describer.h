@@ -63,6 +63,10 @@ class Describer {
   void describe_order();
   bool is_immutable(size_t operand) const;
   bool is_met(const Node& node) const;
+  // Thin::in_fours: under fast numerics where a device interprets and has words; tasks then wait for little else.
+  uint8_t in_fours() const {
+    return plan_.fast && plan_.device.interprets && plan_.device.has_tags ? 1 : 0;
+  }
   Draft product_draft(const plan::Factors& of, isa::DType accumulator);
   void describe_group();
   void describe_put();

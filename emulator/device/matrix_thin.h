@@ -176,15 +176,26 @@ TREK_TILE void stage(const Task& task, const Work& work) {
   }
 }
 
+// Where element k of a row goes, in bytes.
+TREK_TILE uint32_t row_place(uint32_t k) {
+  return shared_at::kValues + 4 * (k + k / kBlock * kLeftPad);
+}
+// Of a row that comes in words, before the inputs are there: what does not.
+TREK_TILE void ask_rest(const Task& task, const Work& work) { ask_rest(task, work, row_place); }
+
 // stage() of a row that comes in words, with what the tail has of such ones: see matrix_thin_tags.h. What else it has has
 // been asked for (AskedTails), or is asked for here.
 template <DType kType>
-TREK_TILE void bring_tagged(const Task& task, const Work& work) {
-  if (work.is_group()) load_group(task, work);
+TREK_TILE void bring_tagged(const Task& task, const Work& work, InTurns& asked) {
   TaggedBeside beside(task, work);
-  const std::byte* from = task.at(work.node.areas().left);
-  if (kType != DType::f32 && by_tensor_cores(work.cut())) {
-    gather(task, from, work.cut().k / 2,
+  if (kType == DType::f32 && is_carried(work.node) && trek_is_first_trip()) {
+    stage<DType::f32>(task, work);
+  } else if (kType == DType::f32 && is_in_part(work.node)) {
+    bring_part(task, work, row_place);
+  } else if (kType == DType::f32 && work.cut().k <= 2 * task.threads()) {
+    gather_in_turns(task, work, asked, row_place);
+  } else if (kType != DType::f32 && by_tensor_cores(work.cut())) {
+    gather(task, work, work.cut().k / 2,
            [&](uint32_t w, uint32_t low, uint32_t high) TREK_TILE_LAMBDA {
              uint32_t* to = task.shared<uint32_t>(shared_at::kValues + 4 * w);
              to[0] = low;
@@ -192,11 +203,15 @@ TREK_TILE void bring_tagged(const Task& task, const Work& work) {
            });
   } else {
     float* x = task.shared<float>(shared_at::kValues);
-    gather_row(task, from, kType, work.cut().k,
-               [&](uint32_t k, float value) TREK_TILE_LAMBDA { x[left_at(work, 0, k)] = value; });
+    gather_row(task, work, kType, work.cut().k,
+               [&](uint32_t k, float value, float next) TREK_TILE_LAMBDA {
+                 float* to = x + left_at(work, 0, k);  // of one block of k
+                 to[0] = value;
+                 to[1] = next;
+               });
   }
   beside.put(task, work);
-  inputs_came();
+  inputs_came(task);
 }
 
 // The elements of kColumns neighbouring columns at `at`.
@@ -348,17 +363,20 @@ TREK_TILE void give_tagged(const Task& task, const Work& work, const float* sums
   const Output output = output_of(work, outputs, 0, has ? i : 0);
   float value = 0;
   if (has) value = apply_tail(task, work, output, sum_of_blocks(sums + i, blocks, outputs));
-  give_in_words(task, work, has, output.element, value);
+  give_in_words(work, has, output.element, value);
   const Operand& to = work.node.result(0);
-  if (has) store32(work.memory(to), static_cast<DType>(to.dtype), output.element, bits_of(value));
+  if (has)
+    store32(work.memory(to), static_cast<DType>(to.dtype),
+            place_here(work.node, to.map, output.element), bits_of(value));
 }
 
-// Adds the blocks of a part, in ascending order.
+// Adds the blocks of a part, in ascending order. Interpreted products give words where their columns stay.
+template <bool kInWords = kSpecialised>
 TREK_TILE void finish(const Task& task, const Work& work, uint32_t columns, uint32_t ahead) {
   const float* sums = task.shared<float>(work.cut().sums);
   const uint32_t blocks = addends_of(work.cut());
   const uint32_t outputs = work.cut().rows * columns;
-  if (gives_tagged(work.node)) return give_tagged(task, work, sums, blocks, outputs);
+  if (kInWords && gives_tagged(work.node)) return give_tagged(task, work, sums, blocks, outputs);
   TREK_ROLLED
   for (uint32_t i = task.thread(); i < outputs; i += task.threads()) {
     const float total = sum_of_blocks(sums + i, blocks, outputs);
@@ -409,13 +427,15 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     packed.ask(task, work);
   else if (goes_on)
     ask_first<kElementBytes<kType>>(task, work);
-  const bool tagged = has_tagged_left(work.node);
+  const bool tagged = kSpecialised && has_tagged_left(work.node);
   AskedTails asked;
   if (early) {
-    if (tagged)
+    if (tagged) {
       asked.ask(task, work);
-    else
+      ask_rest(task, work);
+    } else {
       prefetch_tails(task, work);
+    }
     goes_on = ready();
   }
   if (!goes_on) {
@@ -424,8 +444,10 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     return;
   }
   load_columns(task, work, columns_of_left, true);
+  InTurns in_turns;
   if (tagged && !own_rows) {
-    bring_tagged<kType>(task, work);
+    if (work.is_group()) load_group(task, work);
+    bring_tagged<kType>(task, work, in_turns);
   } else if (own_rows && !kLeftBeforeRight) {
     make_left(task, work, columns_of_left);
   } else {
@@ -453,6 +475,7 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     else
       multiply<kType, kThinRows>(task, work, panel, columns);
     packed.leave(task, work);
+    in_turns.keep();
     task.sync();
     if (work.is_group())
       finish_group(task, work);

@@ -195,8 +195,8 @@ TREK_TILE void finish_group(const Task& task, const Work& work) {
     const Member member = member_of(work, i);
     if (!member.exists) continue;
     group_steps(task, work, i);
-    if (gives_tagged(work.node))
-      give_word_of_group(task, work, member.output.element,
+    if (kSpecialised && gives_tagged(work.node))
+      give_word_of_group(work, member.output.element,
                          read_slot(task, group.gives[work.node.areas().result_index], i));
     each_row<kGroupResults>(work.node.results, [&](uint32_t r) TREK_TILE_LAMBDA {
       const Operand& to = work.node.result(r);

@@ -63,9 +63,11 @@ TREK_TILE const float* bring_made_of(const Task& task, const Work& work) {
   const Phases& of = work.node.phases();
   auto* row = task.shared<float>(shared_at::kElements);
   static_assert(row_detail::kTile * sizeof(float) <= shared_at::kValues - shared_at::kElements);
-  gather_row(task, task.at(work.node.areas().left),
-             static_cast<DType>(work.node.operand(of.operand[0]).dtype), of.n,
-             [&](uint32_t k, float value) TREK_TILE_LAMBDA { row[k] = value; });
+  gather_row(task, work, static_cast<DType>(work.node.operand(of.operand[0]).dtype), of.n,
+             [&](uint32_t k, float value, float next) TREK_TILE_LAMBDA {
+               row[k] = value;
+               row[k + 1] = next;
+             });
   task.sync();
   return row;
 }
@@ -89,7 +91,7 @@ TREK_ON_DEVICE __attribute__((noinline)) static inline void make_left(const Task
       TaggedBeside beside(task, work);
       const auto* brought = bring_made_of(task, work);
       beside.put(task, work);
-      inputs_came();
+      inputs_came(task);
       row.held[0] = tile_of(part, [&](uint32_t i) TREK_TILE_LAMBDA {
         return brought[part.first + part.lane + 32 * i];
       });

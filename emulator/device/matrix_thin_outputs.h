@@ -32,12 +32,16 @@ class Pair {
 // and aim() these for each task.
 class GroupOutputs {
  public:
+  static constexpr uint32_t kAtTime = kBlock / 2;  // what is known takes registers, too
+  static constexpr bool kInWords = false;
   TREK_TILE_MEMBER GroupOutputs() = default;
   TREK_TILE_MEMBER void know(const Task& task, const Work& work, bool is_alike) {
     if (!is_alike) *this = GroupOutputs(work, task.thread());
     aim(work);
   }
 
+  TREK_TILE_MEMBER void ask(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void put(const Task& /*task*/, const Work& /*work*/) const {}
   // load_group().
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
     TREK_UNROLLED
@@ -304,26 +308,42 @@ class GroupOutputs {
 // other is as in tasks that do not stay.
 class OneOutput {
  public:
+  static constexpr uint32_t kAtTime = kBlock;
+  static constexpr bool kInWords = true;
   TREK_TILE_MEMBER OneOutput() = default;
   TREK_TILE_MEMBER void know(const Task& task, const Work& work, bool /*is_alike*/) {
     *this = OneOutput(task, work);
   }
 
+  TREK_TILE_MEMBER void ask(const Task& task, const Work& work) {
+    if (known_)
+      load_known();
+    else
+      asked_.ask(task, work);
+  }
+  TREK_TILE_MEMBER void put(const Task& task, const Work& work) const {
+    if (!known_) asked_.put(task, work);
+  }
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) {
-    if (!known_) return load_tails(task, work);
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kKnownTail; ++s)
-      if (from_[s] != nullptr) beside_[s] = as_float(read<uint32_t>(from_[s], 0));
+    if (has_tagged_left(work.node)) return;
+    if (known_)
+      load_known();
+    else
+      load_tails(task, work);
   }
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    if (!known_) return thin::finish(task, work, work.columns, 0);
+    if (!known_) return thin::finish<true>(task, work, work.columns, 0);
     if (!has_) return;
-    const Thin& cut = work.cut();
-    float value = sum_of_blocks(task.shared<float>(cut.sums) + task.thread(), cut.blocks,
-                                cut.rows * work.columns);
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kKnownTail; ++s)
-      if (s < steps_) value = result_of(tail_[s], value, beside_[s]);
+    float value = sum_of_blocks(task.shared<float>(sums_), blocks_.low(), blocks_.high());
+    if (is_layer_) {
+      value = semantics::add(value, beside_[0]);
+      if (is_relu_) value = semantics::relu(value);
+    } else {
+      TREK_UNROLLED
+      for (uint32_t s = 0; s < kKnownTail; ++s)
+        if (s < steps_) value = result_of(tail_[s], value, beside_[s]);
+    }
+    if (word_ != nullptr) give_word(word_, tag_, bits_of(value));
     store32(to_, static_cast<DType>(to_type_), 0, bits_of(value));
   }
 
@@ -336,8 +356,12 @@ class OneOutput {
     TREK_UNROLLED
     for (uint32_t s = 0; s < kKnownTail; ++s)
       if (known_ && s < of.tail_steps && of.tail[s].reads_operand() &&
-          static_cast<DType>(work.node.operand(of.tail[s].index).dtype) != DType::f32)
+          (static_cast<DType>(work.node.operand(of.tail[s].index).dtype) != DType::f32 ||
+           (has_tagged_left(work.node) && is_tagged_beside(work.node, of.tail[s].index))))
         known_ = false;
+    const Operand& to = work.node.result(0);
+    to_type_ = to.dtype;
+    if (gives_tagged(work.node) && static_cast<DType>(to_type_) != DType::f32) known_ = false;
     has_ = known_ && has_output(task, work);
     if (!has_) return;
     const Output output = output_of(work, work.columns, 0, task.thread());
@@ -352,12 +376,27 @@ class OneOutput {
       if (is_operand(step))
         from_[s] = work.memory(work.node.operand(step.index)) + 4 * beside_of(step, output);
     }
-    const Operand& to = work.node.result(0);
-    to_type_ = to.dtype;
+    const auto is_step = [&](uint32_t s, Opcode opcode) TREK_TILE_LAMBDA {
+      return tail_[s].low() == static_cast<uint32_t>(opcode) &&
+             tail_[s].high() == static_cast<uint32_t>(DType::f32);
+    };
+    is_relu_ = steps_ == 2 && is_step(1, Opcode::Relu);
+    is_layer_ = steps_ != 0 && is_step(0, Opcode::Add) && (steps_ == 1 || is_relu_);
+    const Thin& cut = work.cut();
+    sums_ = cut.sums + 4 * task.thread();
+    blocks_ = {cut.blocks, work.columns};
     to_ = work.memory(to) +
           place_here(work.node, to.map, output.element) * size_of(static_cast<DType>(to_type_));
+    if (!gives_tagged(work.node)) return;
+    word_ = work.at(work.node.areas().result) + kWord * output.element;
+    tag_ = trek_tag();
   }
 
+  TREK_TILE_MEMBER void load_known() {
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kKnownTail; ++s)
+      if (from_[s] != nullptr) beside_[s] = as_float(read<uint32_t>(from_[s], 0));
+  }
   // In line what layers have.
   TREK_TILE_MEMBER static float result_of(Pair what, float value, float beside) {
     const TailStep step{
@@ -375,28 +414,49 @@ class OneOutput {
     return apply_tail_step(step, value, beside);
   }
 
+  AskedTails asked_;
   const std::byte* from_[kKnownTail] = {};
   float beside_[kKnownTail] = {};
   Pair tail_[kKnownTail] = {};
+  uint32_t sums_ = 0;  // where the first block's sum is
+  Pair blocks_;        // how many; words from one's sum to the next one's
   std::byte* to_ = nullptr;
+  std::byte* word_ = nullptr;  // where it goes in words, if it does
+  uint32_t tag_ = 0;
   uint32_t steps_ = 0;
   uint8_t to_type_ = 0;
   bool known_ = false;
   bool has_ = false;
+  bool is_layer_ = false;  // the tail is a bias, and perhaps a relu
+  bool is_relu_ = false;
 };
 
 #else
 
-struct OneOutput {
+class OneOutput {
+ public:
+  static constexpr uint32_t kAtTime = kSpecialised ? kBlock : kAtOnce;
+  static constexpr bool kInWords = true;
   TREK_TILE_MEMBER void know(const Task& /*task*/, const Work& /*work*/, bool /*is_alike*/) {}
-  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_tails(task, work); }
-  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
-    thin::finish(task, work, work.columns, 0);
+  TREK_TILE_MEMBER void ask(const Task& task, const Work& work) { asked_.ask(task, work); }
+  TREK_TILE_MEMBER void put(const Task& task, const Work& work) const { asked_.put(task, work); }
+  TREK_TILE_MEMBER void load(const Task& task, const Work& work) const {
+    if (!has_tagged_left(work.node)) load_tails(task, work);
   }
+  TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
+    thin::finish<true>(task, work, work.columns, 0);
+  }
+
+ private:
+  AskedTails asked_;
 };
 
 struct GroupOutputs {
+  static constexpr uint32_t kAtTime = OneOutput::kAtTime;
+  static constexpr bool kInWords = true;
   TREK_TILE_MEMBER void know(const Task& /*task*/, const Work& /*work*/, bool /*is_alike*/) {}
+  TREK_TILE_MEMBER void ask(const Task& /*task*/, const Work& /*work*/) {}
+  TREK_TILE_MEMBER void put(const Task& /*task*/, const Work& /*work*/) const {}
   TREK_TILE_MEMBER void load(const Task& task, const Work& work) const { load_group(task, work); }
   TREK_TILE_MEMBER void finish(const Task& task, const Work& work) const {
     finish_group(task, work);

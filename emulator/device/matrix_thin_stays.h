@@ -82,36 +82,48 @@ struct Chain {
         load_where([&](uint32_t k) { return k < depth; });
     }
   }
+  // `kAtTime`: of x that a thread has at a time.
+  template <uint32_t kAtTime>
   TREK_TILE_MEMBER void multiply(const Task& task, const Work& work, uint32_t columns) const {
     if (depth == 0) return;
     const float* x = task.shared<float>(shared_at::kValues) + block * (kBlock + kLeftPad);
     float sum = 0;
-    if (depth == kBlock) {  // no branch within, so that much of x is on its way
-      multiply_from<0>(x, sum);
+    if (depth == kBlock && work.cut().in_fours != 0) {
+      sum = sum_in_fours<kAtTime>(x);
+    } else if (depth == kBlock) {  // no branch within, so that much of x is on its way
+      multiply_from<kAtTime, 0>(x, sum);
     } else {
-      multiply<0, kAtOnce>(x, sum);
-      if (depth > kAtOnce) multiply<kAtOnce, 2 * kAtOnce>(x, sum);
-      if (depth > 2 * kAtOnce) multiply<2 * kAtOnce, 3 * kAtOnce>(x, sum);
+      add<0, kAtOnce>(x, sum);
+      if (depth > kAtOnce) add<kAtOnce, 2 * kAtOnce>(x, sum);
+      if (depth > 2 * kAtOnce) add<2 * kAtOnce, 3 * kAtOnce>(x, sum);
     }
     task.shared<float>(work.cut().sums)[block * columns + column] = sum;
   }
 
  private:
-  // Of x that a thread has at a time: what it knows of its outputs takes registers, too.
-#ifdef TREK_SPECIALISED
-  static constexpr uint32_t kAtTime = kBlock;
-#elif defined(TREK_SM90A)
-  static constexpr uint32_t kAtTime = kBlock / 2;
-#else
-  static constexpr uint32_t kAtTime = kAtOnce;
-#endif
-  template <uint32_t kFrom>
+  template <uint32_t kAtTime, uint32_t kFrom>
   TREK_TILE_MEMBER void multiply_from(const float* x, float& sum) const {
-    multiply<kFrom, kFrom + kAtTime>(x, sum);
-    if constexpr (kFrom + kAtTime < kBlock) multiply_from<kFrom + kAtTime>(x, sum);
+    add<kFrom, kFrom + kAtTime>(x, sum);
+    if constexpr (kFrom + kAtTime < kBlock) multiply_from<kAtTime, kFrom + kAtTime>(x, sum);
+  }
+  // Under fast numerics: of 64 multiplications 16 wait for each other.
+  template <uint32_t kAtTime>
+  TREK_TILE_MEMBER float sum_in_fours(const float* x) const {
+    float sum[4] = {};
+    TREK_UNROLLED
+    for (uint32_t k = 0; k < kBlock; k += kAtTime) {
+      Words four[kAtTime / 4];
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kAtTime / 4; ++i)
+        four[i] = *reinterpret_cast<const Words*>(ahead_of(x, k + 4 * i));
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kAtTime; ++i)
+        sum[i % 4] = semantics::fma(as_float(four[i / 4].e[i % 4]), y[k + i], sum[i % 4]);
+    }
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
   template <uint32_t kFrom, uint32_t kTo>
-  TREK_TILE_MEMBER void multiply(const float* x, float& sum) const {
+  TREK_TILE_MEMBER void add(const float* x, float& sum) const {
     Words four[(kTo - kFrom) / 4];
     TREK_UNROLLED
     for (uint32_t i = 0; i < (kTo - kFrom) / 4; ++i)
@@ -198,13 +210,19 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
     const uint32_t form_before = form;
     form = tasks.place().form();
     outputs.know(task, work, form != ThinPlace::kNoForm && form == form_before);
-    const bool tagged = has_tagged_left(work.node);
-    AskedTails asked;
-    if (tagged) asked.ask(task, work);
-    if (!tasks.ready()) continue;
+    const bool tagged = Outputs::kInWords && has_tagged_left(work.node);
     if (tagged) {
-      bring_tagged<DType::f32>(task, work);
-      asked.put(task, work);
+      outputs.ask(task, work);
+      ask_rest(task, work);
+    }
+    if (!tasks.ready()) {
+      if (tagged) wait_for_copies(0);
+      continue;
+    }
+    InTurns in_turns;
+    if (tagged) {
+      outputs.load(task, work);
+      bring_tagged<DType::f32>(task, work, in_turns);
     } else {
       if (left.is_known())
         left.bring(task, work);
@@ -214,17 +232,19 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
     }
     commit_copies();
     wait_for_copies(0);
+    if (tagged) outputs.put(task, work);
     task.sync();
-    chain.multiply(task, work, columns);
+    chain.template multiply<Outputs::kAtTime>(task, work, columns);
 #ifndef __CUDA__
     for (uint32_t i = task.thread() + task.threads(); i < work.cut().blocks * columns;
          i += task.threads()) {
       Chain other;
       other.name(work, columns, i);
       other.load(task, work, tasks.place().at());
-      other.multiply(task, work, columns);
+      other.template multiply<Outputs::kAtTime>(task, work, columns);
     }
 #endif
+    in_turns.keep();
     task.sync();
     outputs.finish(task, work);
   } while (tasks.next());

@@ -7,7 +7,7 @@
 
 namespace trek::device::thin {
 
-#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+#ifdef TREK_HAS_TAGS
 
 // Whether the left operand comes in words, or what a row is made of; an operand of the tail of one that does; and whether the
 // result goes to some.
@@ -21,9 +21,18 @@ TREK_TILE bool gives_tagged(const Node& node) {
   return node.areas_at != 0 && node.areas().result != Areas::kNone;
 }
 
-TREK_TILE void inputs_came() { trek_inputs_came(); }
+// Whether what is in words of the row is of the trip before, and whether that is only some of it.
+TREK_TILE bool is_carried(const Node& node) { return node.areas().trips_before != 0; }
+TREK_TILE bool is_in_part(const Node& node) {
+  return is_carried(node) && node.areas().left_words != node.matrix.thin.cut.k;
+}
 
 inline constexpr uint32_t kTwosOfThread = 4;  // pairs of words that a thread asks for at once
+
+// Says so, by the last thread, whose warp mostly has no output.
+TREK_TILE void inputs_came(const Task& task) {
+  if (task.thread() == task.threads() - 1) trek_inputs_came();
+}
 
 struct Twice {
   uint64_t word[2];
@@ -40,21 +49,65 @@ TREK_TILE Twice ask_twice(const std::byte* at) {
   return two;
 }
 
+// Two words that a thread has asked for in turns: two questions are under way, half the time of an answer apart, so that it
+// sees sooner that they have come. One of them still is when it has; and what it is answered in must stay until then, or who
+// wants these registers waits: see keep().
+class InTurns {
+ public:
+  // Asks until they are of a trip.
+  TREK_TILE_MEMBER void ask(const std::byte* at, uint32_t tag) {
+    one_ = ask_twice(at);
+    if (one_.is_of(tag)) {
+      come_ = one_;
+      return;
+    }
+    one_ = ask_twice(at);
+    pause(kApart);
+    other_ = ask_twice(at);
+    TREK_ROLLED
+    for (uint32_t spins = 1;; ++spins) {
+      if (one_.is_of(tag)) {
+        come_ = one_;
+        return;
+      }
+      one_ = ask_twice(at);
+      if (other_.is_of(tag)) {
+        come_ = other_;
+        return;
+      }
+      other_ = ask_twice(at);
+      if (spins % kPatience == 0 && trek_leaves()) return;
+    }
+  }
+  TREK_TILE_MEMBER uint32_t low() const { return static_cast<uint32_t>(come_.word[0]); }
+  TREK_TILE_MEMBER uint32_t high() const { return static_cast<uint32_t>(come_.word[1]); }
+  // To be called when there is something else to wait for.
+  TREK_TILE_MEMBER void keep() const {
+    asm volatile("" ::"l"(one_.word[0]), "l"(one_.word[1]), "l"(other_.word[0]),
+                 "l"(other_.word[1]));
+  }
+
+ private:
+  static constexpr uint32_t kApart = 350;  // cycles
+  Twice one_ = {};
+  Twice other_ = {};
+  Twice come_ = {};
+};
+
 // Calls put(w, value, value of w + 1) for every even word w of a row, by the thread that asked for it, once both are
 // there. Where the block must leave, they may be anything.
-template <class Put>
-TREK_TILE void gather(const Task& task, const std::byte* from, uint32_t words, Put put) {
-  const uint32_t tag = trek_tag();
-  const uint32_t twos = words / 2;
+template <uint32_t kAtOnce, class Put>
+TREK_TILE void gather_at_once(const Task& task, const std::byte* from, uint32_t twos, uint32_t tag,
+                              Put put) {
   TREK_ROLLED
-  for (uint32_t first = task.thread(); first < twos; first += kTwosOfThread * task.threads()) {
-    Twice two[kTwosOfThread];
+  for (uint32_t first = task.thread(); first < twos; first += kAtOnce * task.threads()) {
+    Twice two[kAtOnce];
     const auto at = [&](uint32_t i) TREK_TILE_LAMBDA { return first + i * task.threads(); };
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kTwosOfThread; ++i)
-      if (at(i) < twos) two[i] = ask_twice(from + size_t{2 * kWord} * at(i));
+    for (uint32_t i = 0; i < kAtOnce; ++i)
+      two[i] = at(i) < twos ? ask_twice(from + size_t{2 * kWord} * at(i)) : Twice{};
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kTwosOfThread; ++i) {
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
       if (at(i) >= twos) continue;
       TREK_ROLLED
       for (uint32_t spins = 1; !two[i].is_of(tag); ++spins) {
@@ -65,6 +118,53 @@ TREK_TILE void gather(const Task& task, const std::byte* from, uint32_t words, P
     }
   }
 }
+template <class Put>
+TREK_TILE void gather(const Task& task, const Work& work, uint32_t words, Put put) {
+  const Areas& areas = work.node.areas();
+  gather_at_once<kTwosOfThread>(task, work.at(areas.left), words / 2,
+                                trek_tag() - areas.trips_before, put);
+}
+
+// Of a row of f32 that has some words of the trip before: asks for all else, which nothing in the loop writes; not on its
+// first trip, when all is as it lies. `at(k)` is where an element goes in shared memory.
+template <class At>
+TREK_TILE void ask_rest(const Task& task, const Work& work, At at) {
+  if (!is_in_part(work.node) || trek_is_first_trip()) return;
+  const uint32_t begin = work.node.areas().left_begin;
+  const uint32_t end = begin + work.node.areas().left_words;
+  TREK_ROLLED
+  for (uint32_t k = 4 * task.thread(); k < work.cut().k; k += 4 * task.threads()) {
+    const std::byte* from = work.left + size_t{4} * k;
+    if (k + 4 <= begin || k >= end) {
+      copy<16>(task, at(k), from);
+      continue;
+    }
+    TREK_ROLLED
+    for (uint32_t e = k; e < k + 4; ++e, from += 4)
+      if (e < begin || e >= end) copy<4>(task, at(e), from);
+  }
+}
+// And behind that the words.
+template <class At>
+TREK_TILE void bring_part(const Task& task, const Work& work, At at) {
+  const Areas& areas = work.node.areas();
+  const uint32_t i = task.thread();
+  if (i < areas.left_words) {
+    const std::byte* from = work.at(areas.left) + size_t{kWord} * i;
+    uint64_t word = ask_once(from);
+    ask_until(word, from, trek_tag() - 1);
+    *task.shared<Aliased<uint32_t>>(at(areas.left_begin + i)) = static_cast<uint32_t>(word);
+  }
+}
+// A row of f32 all of whose words are of no more than a thread's two; what is to be kept meanwhile.
+template <class At>
+TREK_TILE void gather_in_turns(const Task& task, const Work& work, InTurns& asked, At at) {
+  const uint32_t k = 2 * task.thread();
+  if (k >= work.cut().k) return;
+  const Areas& areas = work.node.areas();
+  asked.ask(work.at(areas.left) + size_t{kWord} * k, trek_tag() - areas.trips_before);
+  *task.shared<Aliased<uint64_t>>(at(k)) = uint64_t{asked.high()} << 32 | asked.low();
+}
 
 // The element of number `place` in its word, as a float.
 TREK_TILE float from_word(DType type, uint32_t value, int64_t place) {
@@ -74,20 +174,16 @@ TREK_TILE float from_word(DType type, uint32_t value, int64_t place) {
   return semantics::widen(F16{half});
 }
 
-// Calls put(k, element k, as a float) for all elements of a row of n, each by one thread.
+// Calls put(k, element k and the one behind it, as floats) for all elements of a row of n, each by one thread.
 template <class Put>
-TREK_TILE void gather_row(const Task& task, const std::byte* from, DType type, uint32_t n,
-                          Put put) {
+TREK_TILE void gather_row(const Task& task, const Work& work, DType type, uint32_t n, Put put) {
   const uint32_t each = in_word(type);
-  gather(task, from, n / each, [&](uint32_t w, uint32_t low, uint32_t high) TREK_TILE_LAMBDA {
+  gather(task, work, n / each, [&](uint32_t w, uint32_t low, uint32_t high) TREK_TILE_LAMBDA {
     if (each == 1) {
-      put(w, as_float(low));
-      put(w + 1, as_float(high));
+      put(w, as_float(low), as_float(high));
     } else {
-      put(2 * w, from_word(type, low, 0));
-      put(2 * w + 1, from_word(type, low, 1));
-      put(2 * w + 2, from_word(type, high, 0));
-      put(2 * w + 3, from_word(type, high, 1));
+      put(2 * w, from_word(type, low, 0), from_word(type, low, 1));
+      put(2 * w + 2, from_word(type, high, 0), from_word(type, high, 1));
     }
   });
 }
@@ -101,7 +197,7 @@ class TaggedBeside {
     const Areas& areas = work.node.areas();
     place_ = output_of(work, work.columns, 0, task.thread()).element;
     type_ = static_cast<DType>(work.node.operand(areas.beside_operand).dtype);
-    at_ = task.at(areas.beside) + kWord * (place_ / in_word(type_));
+    at_ = work.at(areas.beside) + kWord * (place_ / in_word(type_));
     word_ = ask_once(at_);
   }
   // Puts it where the tail finds it.
@@ -123,29 +219,24 @@ class TaggedBeside {
   uint64_t word_ = 0;
 };
 
-// All else that a tail has beside the sum, which nothing writes where the row comes in words: asked for before the row,
-// and left as it comes until that is there, since whatever is done with it waits for memory. Of products that a program
-// joins it is nothing: what these have is written, and asked for behind the wait.
+// All else that a tail has beside the sum, which nothing writes where the row comes in words: asked for before the row, and
+// put where the tail finds it once all copies have come. Of products that a program joins it is nothing: what these have is
+// written, and asked for behind the wait.
 class AskedTails {
  public:
   TREK_TILE_MEMBER void ask(const Task& task, const Work& work) {
     if (work.is_group() || task.thread() >= work.columns) return;
     const Output output = output_of(work, work.columns, 0, task.thread());
     each_asked(work, [&](uint32_t s, const TailStep step, const Operand& from) TREK_TILE_LAMBDA {
-      const int64_t place = beside_of(step, output);
-      raw_[s] = static_cast<DType>(from.dtype) == DType::f32
-                    ? read<uint32_t>(work.memory(from), place)
-                    : uint32_t{read<uint16_t>(work.memory(from), place)};
+      ask_one(task, s, work.memory(from), static_cast<DType>(from.dtype), beside_of(step, output));
     });
   }
-  // Puts it where the tail finds it.
   TREK_TILE_MEMBER void put(const Task& task, const Work& work) const {
     if (work.is_group() || task.thread() >= work.columns) return;
-    each_asked(work,
-               [&](uint32_t s, const TailStep /*step*/, const Operand& from) TREK_TILE_LAMBDA {
-                 *task.shared<float>(beside_at(task, s)) =
-                     from_word(static_cast<DType>(from.dtype), raw_[s], 0);
-               });
+    const Output output = output_of(work, work.columns, 0, task.thread());
+    each_asked(work, [&](uint32_t s, const TailStep step, const Operand& from) TREK_TILE_LAMBDA {
+      put_one(task, s, static_cast<DType>(from.dtype), beside_of(step, output));
+    });
   }
 
  private:
@@ -156,12 +247,33 @@ class AskedTails {
         act(s, step, work.node.operand(step.index));
     });
   }
+#ifdef TREK_SPECIALISED
+  // Left in a register as it comes: whatever is done with it waits for memory.
+  TREK_TILE_MEMBER void ask_one(const Task& /*task*/, uint32_t s, const std::byte* from, DType type,
+                                int64_t place) {
+    raw_[s] =
+        type == DType::f32 ? read<uint32_t>(from, place) : uint32_t{read<uint16_t>(from, place)};
+  }
+  TREK_TILE_MEMBER void put_one(const Task& task, uint32_t s, DType type, int64_t /*place*/) const {
+    *task.shared<float>(beside_at(task, s)) = from_word(type, raw_[s], 0);
+  }
   uint32_t raw_[kMaxTail] = {};
+#else
+  // Where steps are looked up one by one, registers for them would be in memory: the word that it is in is copied.
+  TREK_TILE_MEMBER static void ask_one(const Task& task, uint32_t s, const std::byte* from,
+                                       DType type, int64_t place) {
+    copy<4>(task, beside_at(task, s), from + 4 * (place / in_word(type)));
+  }
+  TREK_TILE_MEMBER static void put_one(const Task& task, uint32_t s, DType type, int64_t place) {
+    if (type == DType::f32) return;
+    const uint32_t at = beside_at(task, s);
+    *task.shared<float>(at) = from_word(type, *task.shared<Aliased<uint32_t>>(at), place);
+  }
+#endif
 };
 
 // Writes an output's word; of two of 16 bits the first's thread does, so all threads of a warp call it.
-TREK_TILE void give_in_words(const Task& task, const Work& work, bool has, int64_t element,
-                             float value) {
+TREK_TILE void give_in_words(const Work& work, bool has, int64_t element, float value) {
   const auto type = static_cast<DType>(work.node.result(0).dtype);
   uint32_t bits = bits_of(value);
   if (type != DType::f32) {
@@ -173,26 +285,38 @@ TREK_TILE void give_in_words(const Task& task, const Work& work, bool has, int64
     has = has && element % 2 == 0;
   }
   if (has)
-    give_word(task.at(work.node.areas().result) + kWord * (element / in_word(type)), trek_tag(),
+    give_word(work.at(work.node.areas().result) + kWord * (element / in_word(type)), trek_tag(),
               bits);
 }
 
 // The same of several products that a program joins, whose results in words are of f32.
-TREK_TILE void give_word_of_group(const Task& task, const Work& work, int64_t element,
-                                  float value) {
-  give_word(task.at(work.node.areas().result) + kWord * element, trek_tag(), bits_of(value));
+TREK_TILE void give_word_of_group(const Work& work, int64_t element, float value) {
+  give_word(work.at(work.node.areas().result) + kWord * element, trek_tag(), bits_of(value));
 }
 
 #else
 
 // Elsewhere there are none.
-TREK_TILE void give_word_of_group(const Task& /*task*/, const Work& /*work*/, int64_t /*element*/,
-                                  float /*value*/) {}
+TREK_TILE void give_word_of_group(const Work& /*work*/, int64_t /*element*/, float /*value*/) {}
 TREK_TILE bool has_tagged_left(const Node& /*node*/) { return false; }
 TREK_TILE bool gives_tagged(const Node& /*node*/) { return false; }
-TREK_TILE void inputs_came() {}
+TREK_TILE bool is_carried(const Node& /*node*/) { return false; }
+TREK_TILE bool is_in_part(const Node& /*node*/) { return false; }
+TREK_TILE bool trek_is_first_trip() { return false; }
+template <class At>
+TREK_TILE void ask_rest(const Task& /*task*/, const Work& /*work*/, At /*at*/) {}
+template <class At>
+TREK_TILE void bring_part(const Task& /*task*/, const Work& /*work*/, At /*at*/) {}
+TREK_TILE void inputs_came(const Task& /*task*/) {}
+class InTurns {
+ public:
+  TREK_TILE_MEMBER static void keep() {}
+};
+template <class At>
+TREK_TILE void gather_in_turns(const Task& /*task*/, const Work& /*work*/, InTurns& /*asked*/,
+                               At /*at*/) {}
 template <class Put>
-TREK_TILE void gather_row(const Task& /*task*/, const std::byte* /*from*/, DType /*type*/,
+TREK_TILE void gather_row(const Task& /*task*/, const Work& /*work*/, DType /*type*/,
                           uint32_t /*n*/, Put /*put*/) {}
 class TaggedBeside {
  public:
@@ -205,10 +329,10 @@ class AskedTails {
   TREK_TILE_MEMBER void put(const Task& /*task*/, const Work& /*work*/) const {}
 };
 template <class Put>
-TREK_TILE void gather(const Task& /*task*/, const std::byte* /*from*/, uint32_t /*words*/,
-                      Put /*put*/) {}
-TREK_TILE void give_in_words(const Task& /*task*/, const Work& /*work*/, bool /*has*/,
-                             int64_t /*element*/, float /*value*/) {}
+TREK_TILE void gather(const Task& /*task*/, const Work& /*work*/, uint32_t /*words*/, Put /*put*/) {
+}
+TREK_TILE void give_in_words(const Work& /*work*/, bool /*has*/, int64_t /*element*/,
+                             float /*value*/) {}
 
 #endif
 

@@ -4,6 +4,7 @@
 #include "emulator/device/copies.h"
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/stage.h"
+#include "emulator/device/word_places.h"
 
 namespace trek::device::thin {
 
@@ -25,14 +26,15 @@ struct Work {
   TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin.cut; }
   TREK_ON_DEVICE const ThinGroup& group() const { return node.matrix.thin.group; }
   TREK_ON_DEVICE bool is_group() const { return group().products != 0; }
-  // Where an operand lies. The resident kernel has no context here yet.
-  TREK_TILE_MEMBER std::byte* memory(const Operand& operand) const {
+  // What lies at an offset of the descriptor's. The resident kernel has no context here yet.
+  TREK_TILE_MEMBER std::byte* at(int64_t offset) const {
 #ifdef TREK_SPECIALISED
-    return task.memory(operand);
+    return task.at(offset);
 #else
-    return arena + operand.offset;
+    return arena + offset;
 #endif
   }
+  TREK_TILE_MEMBER std::byte* memory(const Operand& operand) const { return at(operand.offset); }
   TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
 };
 

@@ -409,7 +409,8 @@ struct Thin {
   uint8_t stays;   // the columns stay in shared memory, where the task says (matrix_thin_stays.h)
   uint8_t
       shares;  // of k, of each of which there is a sum, if tensor cores multiply (matrix_thin_tensor.h); else 0
-  uint8_t unused[2];
+  uint8_t in_fours;  // columns that stay: a block's sum is that of four, each of every fourth k
+  uint8_t unused;
 };
 
 // Where the columns of a thin product stay in shared memory: which of kThinPlaces, and where it begins; whether the
@@ -489,12 +490,16 @@ struct Areas {
   int64_t packed;
   uint32_t beside_operand;
   uint32_t result_index;  // of the results the one in words
-  // Of a move: 1: what it reads is of the trip before, and on a loop's first trip not in words; where its box begins in its
-  // operand; and elements of a line of its operand's words and of its result's (place_in_patches()).
+  // 1: what it reads is of the trip before, and on a loop's first trip not in words.
   uint32_t trips_before;
+  // Where the words of `left` begin in the operand, in elements: of a move those of its box; of a product whose words are of
+  // the trip before these are so many elements of its row, and nothing in the loop writes the others.
   uint32_t left_begin;
+  uint32_t left_words;
+  // Of a move: elements of a line of its operand's words and of its result's (place_in_patches()).
   uint32_t left_line;
   uint32_t result_line;
+  uint32_t unused;
 };
 
 // What a thin product has besides that is several with one left operand, joined by a program (matrix_thin_group.h).
@@ -694,7 +699,7 @@ TREK_ON_DEVICE inline bool is_copied(const Node& node) {
 static_assert(sizeof(Axis) == 24 && sizeof(Map) == 4 && sizeof(Operand) == 24);
 static_assert(sizeof(CutSide) == 32 && sizeof(CutTail) == 32 && sizeof(Cut) == 192);
 static_assert(sizeof(Thin) == 44 && sizeof(ThinGroup) == 120 && sizeof(Small) == 32);
-static_assert(sizeof(Narrow) == 56 && sizeof(Areas) == 56);
+static_assert(sizeof(Narrow) == 56 && sizeof(Areas) == 64);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 288);
 static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);

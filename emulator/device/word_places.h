@@ -12,6 +12,15 @@ inline constexpr bool kHasWords = true;
 inline constexpr bool kHasWords = false;
 #endif
 
+// Whether thin products have words (matrix_thin_tags.h): in compiled code, and those whose columns stay (matrix_thin_stays.h)
+// on Hopper's level where it is interpreted, too.
+#if defined(__CUDA__) && (defined(TREK_SPECIALISED) || defined(TREK_SM90A))
+#define TREK_HAS_TAGS
+inline constexpr bool kHasTags = true;
+#else
+inline constexpr bool kHasTags = false;
+#endif
+
 // Bytes of a word that says which trip its elements are of (words.h).
 inline constexpr uint32_t kWord = 8;
 // Of a move the words of so many trips lie behind each other, so that it gives some while those before are still read, of

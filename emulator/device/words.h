@@ -15,9 +15,10 @@
 
 namespace trek::device {
 
-// The frame's: the number of the trip; whether the block must leave, for who has asked in vain for a while; and that what the
-// task waited for is there.
+// The frame's: the number of the trip; whether it is its loop's first; whether the block must leave, for who has asked in vain for a while; and, by one
+// thread, that what the task waited for is there.
 extern "C" TREK_ON_DEVICE uint32_t trek_tag();
+extern "C" TREK_ON_DEVICE bool trek_is_first_trip();
 extern "C" TREK_ON_DEVICE bool trek_leaves();
 extern "C" TREK_ON_DEVICE void trek_inputs_came();
 
@@ -38,6 +39,15 @@ TREK_TILE void ask_until(uint64_t& word, const std::byte* at, uint32_t tag) {
     if (spins % kPatience == 0 && trek_leaves()) break;
     word = ask_once(at);
   }
+}
+TREK_TILE void pause(uint32_t cycles) {
+  uint32_t began;
+  uint32_t now;
+  asm volatile("mov.u32 %0, %%clock;" : "=r"(began));
+  TREK_ROLLED
+  do {
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
+  } while (now - began < cycles);
 }
 TREK_TILE void give_word(std::byte* at, uint32_t tag, uint32_t value) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word_of(tag, value))

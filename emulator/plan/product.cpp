@@ -115,7 +115,7 @@ ProductWork whole_work(const Plan& plan, const Node& node) {
   const bool by_blocks = is_by_blocks(work.product);
   work.most_split = std::max<int64_t>(1, parts_of(work.shape.k, by_blocks ? kBlock : kSegment));
   const bool is_alone = work.share >= plan.device.processors;
-  work.may_run = plan.device.has_tags &&
+  work.may_run = plan.device.has_tags && plan.device.makes_code() &&
                  (work.product == Product::tensor || is_in_large_parts(plan.device, work)) &&
                  work.copied && is_alone && !node.put && node.phases.empty();
   return work;

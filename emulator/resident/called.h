@@ -19,12 +19,34 @@ extern "C" __attribute__((device, always_inline)) void trek_has_packed(uint32_t 
   using namespace trek::resident;
   pipeline().packed[number / 32] |= 1u << number % 32;
 }
+extern "C" __attribute__((device, always_inline)) void trek_meet() {
+  trek::device::meet(1, trek::device::block_threads());
+}
+#ifdef TREK_SM90A
+extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t barrier,
+                                                                       uint32_t parity) {
+  using namespace trek::resident;
+  if (barrier_passed(barrier, parity)) return true;
+  return await_pair(pipeline(), Place().number(), barrier, parity);
+}
+#endif
+#endif
+
+#ifdef TREK_HAS_TAGS
 // See device/words.h.
 extern "C" __attribute__((device, always_inline)) uint32_t trek_tag() {
   using namespace trek::resident;
   return static_cast<uint32_t>(pipeline().slot[Place().number() % kSlots].due.moment >> 24);
 }
+extern "C" __attribute__((device, always_inline)) bool trek_is_first_trip() {
+  using namespace trek::resident;
+  return pipeline().slot[Place().number() % kSlots].due.is_first != 0;
+}
+#ifdef TREK_SPECIALISED
 extern "C" __attribute__((device, noinline)) bool trek_leaves() {
+#else  // where more is kept in registers than a call leaves
+extern "C" __attribute__((device, always_inline)) bool trek_leaves() {
+#endif
   using namespace trek::resident;
   const Shared& shared = pipeline();
   const Slot& slot = shared.slot[Place().number() % kSlots];
@@ -37,20 +59,9 @@ extern "C" __attribute__((device, noinline)) bool trek_leaves() {
 extern "C" __attribute__((device, always_inline)) void trek_inputs_came() {
   using namespace trek::resident;
   Shared& shared = pipeline();
-  if (shared.launch.profile != nullptr && thread_number() == 0)
+  if (shared.launch.profile != nullptr)
     shared.slot[Place().number() % kSlots].began = nanoseconds();
 }
-extern "C" __attribute__((device, always_inline)) void trek_meet() {
-  trek::device::meet(1, trek::device::block_threads());
-}
-#ifdef TREK_SM90A
-extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t barrier,
-                                                                       uint32_t parity) {
-  using namespace trek::resident;
-  if (barrier_passed(barrier, parity)) return true;
-  return await_pair(pipeline(), Place().number(), barrier, parity);
-}
-#endif
 #endif
 
 #ifdef TREK_SM90A

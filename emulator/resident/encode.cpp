@@ -191,6 +191,7 @@ void Encoder::place_areas() {
     areas.result = words[n];
     areas.left = words_of(of.left);
     areas.left_begin = of.left_begin;
+    areas.left_words = of.left_words;
     areas.left_line = of.left == kNone ? 0 : tagged_.nodes[of.left].result_line;
     areas.result_line = of.result_line;
     areas.beside = words_of(of.beside);
@@ -215,7 +216,7 @@ void Encoder::place_areas() {
 std::vector<uint64_t> Encoder::pack(const std::vector<const device::Node*>& nodes, uint64_t used) {
   constexpr int64_t kLine = 128;  // bytes, of which a request has one
   std::vector<uint64_t> bytes(nodes.size());
-  if (!plan_.device.has_tags) return bytes;
+  if (!plan_.device.has_tags || plan_.device.interprets) return bytes;
   std::vector<uint32_t> of_processor(static_cast<size_t>(plan_.device.processors));
   const auto memory = static_cast<uint64_t>(plan_.device.memory_bytes);
   uint64_t room = memory > used ? (memory - used) / 2 : 0;
@@ -347,11 +348,12 @@ void Encoder::encode_task(uint32_t index) {
   record.loop = innermost_loop(task.region);
   record.late = 0;
   if (node.opcode == Opcode::Emit || node.opcode == Opcode::Next) name_memory(record, node);
-  const auto own = plan_.waits_of(task);
-  std::vector<plan::Wait> waits(own.begin(), own.end());
-  for (size_t i = 0; i < own.size(); ++i) {
-    waits[i].late |= tagged_.late[task.first_wait + i];
-    waits[i].first_trip |= tagged_.first_trip[task.first_wait + i];
+  std::vector<plan::Wait> waits;
+  for (uint32_t w = task.first_wait; w < task.first_wait + task.waits; ++w) {
+    if (tagged_.left_out[w]) continue;
+    plan::Wait& wait = waits.emplace_back(plan_.waits[w]);
+    wait.late |= tagged_.late[w];
+    wait.first_trip |= tagged_.first_trip[w];
   }
   const std::vector<plan::Wait>& more = tagged_.more[index];
   waits.insert(waits.end(), more.begin(), more.end());

@@ -75,7 +75,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.has_pairs = machine.has_pairs();
   device.packs_panels = machine.packs_panels();
   device.interprets = machine.interprets();
-  device.has_tags = device.makes_code();
+  device.has_tags = device.makes_code() || machine.has_words();
   device.has_tagged_moves = machine.has_words();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   return device;

@@ -5,7 +5,7 @@
 
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/word_places.h"
-#include "emulator/resident/queues.h"
+#include "emulator/resident/late_waits.h"
 #include "emulator/resident/tagged_moves.h"
 
 namespace trek::resident {
@@ -24,19 +24,13 @@ int64_t words_of(const device::Operand& result) {
 }
 
 bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
-// One row, one part, an output a thread; of one product all that stands beside it in registers.
-bool is_simple(const Node* node) {
-  if (node == nullptr || !device::is_thin(*node)) return false;
-  const device::Thin& cut = node->matrix.thin.cut;
-  return cut.rows == 1 && cut.alone != 0 &&
-         (is_group(*node) || node->matrix.tail_steps != device::Matrix::kNoTail);
-}
 
 class Finder {
  public:
   Finder(const plan::Plan& plan, std::span<const Node* const> nodes) : plan_(plan), nodes_(nodes) {
     found_.nodes.resize(plan.nodes.size());
     found_.late.resize(plan.waits.size());
+    found_.left_out.resize(plan.waits.size());
     found_.first_trip.resize(plan.waits.size());
     found_.more.resize(plan.tasks.size());
   }
@@ -69,6 +63,18 @@ class Finder {
       }
   }
 
+  // One row, one part, an output a thread; of one product all that stands beside it in registers. Where it is interpreted, one
+  // product whose columns stay (device/matrix_thin_stays.h), and the descriptor is in a slot.
+  bool is_simple(const Node* node) const {
+    if (node == nullptr || !device::is_thin(*node)) return false;
+    const device::Thin& cut = node->matrix.thin.cut;
+    if (plan_.device.interprets && (cut.stays == 0 || is_group(*node) ||
+                                    node->bytes + 16 + sizeof(device::Areas) > device::kNodeBytes))
+      return false;
+    return cut.rows == 1 && cut.alone != 0 &&
+           (is_group(*node) || node->matrix.tail_steps != device::Matrix::kNoTail);
+  }
+
   // The one node that writes what `operand` reads in the same trip of `reader`'s region, and may give it in words; else
   // kNone.
   uint32_t maker_of(uint32_t reader, uint32_t operand) const {
@@ -93,6 +99,59 @@ class Finder {
                       words_of(result) <= kMostWords && in_twos &&
                       (type == DType::f32 || type == DType::bf16 || type == DType::f16);
     return fits ? maker : kNone;
+  }
+  // The node behind a product that alone in its loop writes the product's row, or some elements of it, and may give these in
+  // words which the next trip's task reads; tagged then says where they are. Else kNone. What else writes the row does so
+  // outside of the loop, and is read as it lies on the first trip.
+  uint32_t maker_of_carried(uint32_t reader, TaggedNode& tagged) const {
+    const plan::Operand& from = plan_.nodes[reader].operands[0];
+    const uint32_t region = plan_.nodes[reader].region;
+    if (from.kind != plan::Operand::Kind::view || !has_trips_in_turn(region)) return kNone;
+    const uint32_t number = plan_.view(from.index).buffer;
+    const uint32_t maker = writer_in_loop(region, number);
+    if (maker == kNone || maker <= reader) return kNone;
+    const plan::Node& made = plan_.nodes[maker];
+    const Node* node = nodes_[maker];
+    const uint32_t index = result_index(maker, number);
+    if (!is_simple(node) || node->matrix.m != 1 ||
+        (found_.nodes[maker].bytes != 0 && found_.nodes[maker].result_index != index))
+      return kNone;
+    const Node& reads = *nodes_[reader];
+    const device::Operand& result = node->result(index);
+    const int64_t begin = (result.offset - plan_.buffers[number].offset) / 4;
+    const int64_t words = made.put ? node->matrix.n : result.elements;
+    const bool is_f32 = static_cast<DType>(result.dtype) == DType::f32 &&
+                        static_cast<DType>(reads.operand(0).dtype) == DType::f32;
+    if (!is_f32 || begin + words > reads.matrix.k || device::makes_left(reads)) return kNone;
+    if (made.put) {
+      const isa::Shape& shape = made.put->shape;
+      if (shape.rank() == 0 || shape[shape.rank() - 1] != words || words > device::kBlockThreads)
+        return kNone;
+    } else if (result.map.kind != device::Map::same || words != reads.matrix.k || words % 4 != 0 ||
+               words > kMostWords) {
+      return kNone;
+    }
+    tagged.is_carried = true;
+    tagged.left_begin = static_cast<uint32_t>(begin);
+    tagged.left_words = static_cast<uint32_t>(words);
+    return maker;
+  }
+  // The one node of a loop that writes a buffer, or kNone.
+  uint32_t writer_in_loop(uint32_t region, uint32_t buffer) const {
+    uint32_t writer = kNone;
+    for (uint32_t n = plan_.regions[region].first_node; n < plan_.regions[region].end_node; ++n)
+      for (const uint32_t view : plan_.nodes[n].results) {
+        if (plan_.view(view).buffer != buffer) continue;
+        if (writer != kNone) return kNone;
+        writer = n;
+      }
+    return writer;
+  }
+  // Whether a region is a loop whose trips have numbers one after the other.
+  bool has_trips_in_turn(uint32_t region) const {
+    return plan_.regions[region].kind == plan::RegionKind::loop &&
+           std::ranges::none_of(plan_.regions,
+                                [&](const plan::Region& r) { return r.parent == region; });
   }
   uint32_t result_index(uint32_t maker, uint32_t buffer) const {
     const std::vector<uint32_t>& results = plan_.nodes[maker].results;
@@ -157,9 +216,10 @@ class Finder {
     TaggedNode tagged;
     if (is_group(node) ? !reads_group(n, tagged) : !reads_one(n, tagged)) return;
     if (tagged.left == kNone) return;
-    const std::vector<uint32_t> late = waits_of_all(n, tagged.left);
+    const std::vector<uint32_t> late = waits_of_all(n, tagged.left, tagged.is_carried ? 1 : 0);
     if (late.empty()) return;
     for (const uint32_t w : late) found_.late[w] = true;
+    if (tagged.is_carried) wait_on_first_trip(n, late);
     tagged.bytes = found_.nodes[n].bytes;
     tagged.result_index = found_.nodes[n].result_index;
     found_.nodes[n] = tagged;
@@ -170,7 +230,20 @@ class Finder {
     TaggedNode& of = found_.nodes[maker];
     of.result_index = result_index(maker, buffer);
     const device::Operand& result = nodes_[maker]->result(of.result_index);
-    of.bytes = device::kWord * words_of(result);
+    of.bytes =
+        device::kWord * (plan_.nodes[maker].put ? nodes_[maker]->matrix.n : words_of(result));
+  }
+  // What comes in words of the trip before does not on a loop's first trip.
+  void wait_on_first_trip(uint32_t n, const std::vector<uint32_t>& late) {
+    const plan::Node& of = plan_.nodes[n];
+    for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t)
+      for (const uint32_t w : late) {
+        const plan::Task& task = plan_.tasks[t];
+        if (w < task.first_wait || w >= task.first_wait + task.waits) continue;
+        plan::Wait wait = plan_.waits[w];
+        wait.first_trip = true;
+        found_.more[t].push_back(wait);
+      }
   }
 
   // Whether all that a product reads is never written or comes in words.
@@ -178,8 +251,11 @@ class Finder {
     const plan::Node& of = plan_.nodes[n];
     for (uint32_t i = 0; i < of.operands.size(); ++i) {
       if (is_constant(of.operands[i])) continue;
-      const uint32_t maker = maker_of(n, i);
+      uint32_t maker = maker_of(n, i);
+      const bool is_carried = maker == kNone && i == 0;
+      if (is_carried) maker = maker_of_carried(n, tagged);
       if (maker == kNone || !read_in_words(n, i, maker, tagged)) return false;
+      if (is_carried && (tagged.left != maker || tagged.beside == maker)) return false;
     }
     return true;
   }
@@ -187,7 +263,8 @@ class Finder {
   bool reads_group(uint32_t n, TaggedNode& tagged) const {
     const plan::Node& of = plan_.nodes[n];
     const Node& node = *nodes_[n];
-    const uint32_t maker = maker_of(n, 0);
+    uint32_t maker = maker_of(n, 0);
+    if (maker == kNone) maker = maker_of_carried(n, tagged);
     if (maker == kNone || node.matrix.thin.cut.fours == 0 ||
         node.operand(0).elements != node.matrix.k)
       return false;
@@ -196,7 +273,8 @@ class Finder {
     for (uint32_t i = 1; i < of.operands.size(); ++i) {
       if (is_constant(of.operands[i])) continue;
       const uint32_t buffer = plan_.view(of.operands[i].index).buffer;
-      const uint32_t writer = writer_[buffer];
+      const uint32_t writer =
+          tagged.is_carried ? writer_in_loop(of.region, buffer) : writer_[buffer];
       const bool is_left = buffer == plan_.view(tagged.left_view).buffer;
       if (is_left || !(stands_before(n, writer, maker) || waits_for(n, writer))) return false;
     }
@@ -221,8 +299,8 @@ class Finder {
            !waits_of_all(n, writer).empty();
   }
 
-  // The waits of a node's tasks for those of `raiser` in the same trip, if each task has one; else none.
-  std::vector<uint32_t> waits_of_all(uint32_t n, uint32_t raiser) const {
+  // The waits of a node's tasks for those of `raiser` in the same trip, or so many before, if each task has one; else none.
+  std::vector<uint32_t> waits_of_all(uint32_t n, uint32_t raiser, uint8_t delta = 0) const {
     const plan::Node& of = plan_.nodes[n];
     std::vector<uint32_t> found;
     for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t) {
@@ -230,7 +308,7 @@ class Finder {
       const size_t before = found.size();
       for (uint32_t w = task.first_wait; w < task.first_wait + task.waits; ++w) {
         const plan::Wait& wait = plan_.waits[w];
-        if (raiser_[wait.counter] == raiser && wait.delta == 0 && !wait.first_trip)
+        if (raiser_[wait.counter] == raiser && wait.delta == delta && !wait.first_trip)
           found.push_back(w);
       }
       if (found.size() == before) return {};
@@ -245,40 +323,11 @@ class Finder {
   std::vector<uint32_t> raiser_;  // per counter, the same
 };
 
-// A wait of a task that is late is handed on to those behind it on its processor that have none that is late: the plan takes
-// it for granted there.
-class LateWaits {
- public:
-  LateWaits(const plan::Plan& plan, TaggedNodes& found) : plan_(plan), found_(found) {}
-
-  void hand_on() {
-    const Queues queues(plan_);
-    for (uint32_t t = 0; t < plan_.tasks.size(); ++t)
-      for (uint32_t w = plan_.tasks[t].first_wait; w < end_of_waits(t); ++w)
-        if (found_.late[w])
-          queues.hand_on(plan_.tasks[t].processor, {t, t + 1, plan_.tasks[t].region},
-                         plan_.waits[w], found_.more, [&](uint32_t at) { return is_late(at); });
-  }
-
- private:
-  uint32_t end_of_waits(uint32_t t) const {
-    return plan_.tasks[t].first_wait + plan_.tasks[t].waits;
-  }
-  bool is_late(uint32_t t) const {
-    for (uint32_t w = plan_.tasks[t].first_wait; w < end_of_waits(t); ++w)
-      if (found_.late[w]) return true;
-    return false;
-  }
-
-  const plan::Plan& plan_;
-  TaggedNodes& found_;
-};
-
 }  // namespace
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes) {
   TaggedNodes found = Finder(plan, nodes).run();
-  if (std::ranges::any_of(found.late, [](bool is) { return is; })) LateWaits(plan, found).hand_on();
+  settle_late_waits(plan, found);
   if (plan.device.has_tagged_moves) find_tagged_moves(plan, nodes, found);
   return found;
 }

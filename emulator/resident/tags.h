@@ -31,15 +31,18 @@ struct TaggedNode {
   uint32_t beside_operand = 0;
   int64_t bytes = 0;          // of its own result's words; 0: it gives none
   uint32_t result_index = 0;  // of its results
-  // Of a move: where its box begins in `left`, in elements, whether that is of the trip before, and how words lie.
+  bool is_carried = false;    // `left` is of the trip before
+  // Where the words of `left` begin in the operand, in elements: of a move those of its box; and of a product's row that is
+  // carried, which has some elements in words, how many these are.
   uint32_t left_begin = 0;
-  uint32_t result_line = 0;
-  bool is_carried = false;
+  uint32_t left_words = 0;
+  uint32_t result_line = 0;  // of a move: how its words lie
 };
 
 struct TaggedNodes {
   std::vector<TaggedNode> nodes;  // per node of the plan
-  std::vector<bool> late;         // per Plan::waits
+  std::vector<bool> late;         // per Plan::waits: behind the work
+  std::vector<bool> left_out;     // the same: nowhere (late_waits.h)
   std::vector<bool>
       first_trip;  // the same: of a move, what it waits for on its loop's first trip alone
   std::vector<std::vector<plan::Wait>> more;  // per task: what it waits for besides

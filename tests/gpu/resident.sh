@@ -38,12 +38,14 @@ for file in tests/conformance/*.trek; do
 done
 fact[conformance_files]=$good
 
-echo "== products of many shapes, samples: the digests of ref"
+echo "== products of many shapes, samples, rows in words: the digests of ref"
 python3 tests/gpu/products.py >"$out/products.trek"
-for program in "$out/products.trek" samples/02_softmax_regression.trek samples/03_fashion_mnist.trek; do
+for program in "$out/products.trek" samples/0{2_softmax_regression,3_fashion_mnist}.trek tests/gpu/{moves,part_rows,thin_stays}.trek; do
   name=$(basename "$program" .trek)
+  options=()
+  [[ $name = part_rows ]] && options=(--set trips=200)
   for engine in ref resident; do
-    quick 100 "$run" "$program" --engine $engine --digest --quiet >"$out/$name-$engine.txt" 2>&1 || fail "$name on $engine"
+    quick 100 "$run" "$program" --engine $engine --digest --quiet "${options[@]}" >"$out/$name-$engine.txt" 2>&1 || fail "$name on $engine"
   done
   if [[ -s $out/$name-ref.txt ]] && cmp -s "$out/$name-ref.txt" "$out/$name-resident.txt"; then
     echo "$name: the same $(grep -c '^@' "$out/$name-ref.txt") digests"
