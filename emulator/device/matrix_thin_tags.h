@@ -1,4 +1,4 @@
-// Vectors in words that say themselves when they are there (words.h): between thin products of compiled code on a device.
+// Vectors in words that say themselves when they are there (words.h): between thin products on a device.
 // A word has one element of f32 or two of 16 bits.
 #pragma once
 

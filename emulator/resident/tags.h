@@ -1,6 +1,6 @@
-// Which thin products of compiled code, and which moves (tagged_moves.h), give their results in words that say that they
-// are there, who reads these, and for which counters a task then need not wait before it begins: see ../device/words.h for
-// what is gained.
+// Which thin products, and which moves (tagged_moves.h), give their results in words that say that they are there, who reads
+// these, and for which counters a task then need not wait before it begins: see ../device/words.h for what is gained. Of
+// products that are interpreted it is those whose columns stay, on Hopper's level.
 //
 // The plan is what it was, and so is the proof of it: a product that reads a row in words still waits for the counter of
 // those that made it, but behind its work, before it raises its own (Record::late). So what the plan takes from such a wait
