@@ -38,12 +38,13 @@ constexpr const char* kProgram = R"(
 )";
 
 // The same of f32 under strict numerics, of so many rows and k: its sums have one order.
+// Of more columns than a narrow product has.
 std::string ordered_program(int64_t rows, int64_t depth) {
   return fmt::format(R"(
 .state @a f32[{1},{0}] = normal(0, 1, key=1)
-.state @b f32[{1},12] = normal(0, 1, key=2)
-.state @c f32[{0},12]
-.state @n f32[12] = 3
+.state @b f32[{1},20] = normal(0, 1, key=2)
+.state @c f32[{0},20]
+.state @n f32[20] = 3
 .func main() {{
   loop $i = 0 until 2 {{
     %p = matmul @a, @b, ta
@@ -233,7 +234,6 @@ TEST_CASE("an ordered product in runs leaves the bits of the reference") {
     INFO(processors << " processors, " << rows << " rows, " << depth << " k in " << split);
     Device device = device_of(processors);
     device.matrix_rows = device.matrix_columns = 64;
-    device.interprets = true;  // else it would be a narrow one
     const isa::Module module = assembled(ordered_program(rows, depth));
     const Plan plan =
         linked_with_tiles(module, device, {}, [&, parts = split](const MatrixTiles& tiles) {
