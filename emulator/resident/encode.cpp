@@ -41,7 +41,7 @@ Kind kind_of(device::Quick quick) {
 
 class Encoder {
  public:
-  explicit Encoder(const Plan& plan) : plan_(plan) {}
+  explicit Encoder(const Plan& plan) : plan_(plan), tagged_(plan) {}
   isa::Result<Image> run();
 
  private:

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 
 #include "emulator/resident/queues.h"
 
@@ -21,8 +23,8 @@ class Settling {
     find_late_nodes();
     for (uint32_t r = 0; r < plan_.regions.size(); ++r) {
       const std::vector<uint32_t> nodes = late_nodes_of(r);
-      if (may_leave_out(r, nodes))
-        leave_out(nodes);
+      if (const std::optional<Stand> stand = may_leave_out(r, nodes))
+        leave_out(*stand);
       else if (plan_.device.interprets)
         forget(nodes);
     }
@@ -30,13 +32,14 @@ class Settling {
     for (uint32_t t = 0; t < plan_.tasks.size(); ++t)
       each_late_wait(t, [&](uint32_t w) {
         queues_.hand_on(plan_.tasks[t].processor, {t, t + 1, plan_.tasks[t].region}, plan_.waits[w],
-                        found_.more, [&](uint32_t at) { return is_late(at); });
+                        found_, [&](uint32_t at) { return is_late(at); });
       });
   }
 
  private:
   // Counters that a node's tasks stand for, were the waits not left out, and of how many trips before.
   using Behind = std::map<uint32_t, uint32_t>;
+  using Stand = std::map<uint32_t, Behind>;  // per node
 
   void find_late_nodes() {
     raisers_.resize(plan_.counters.size());
@@ -44,10 +47,12 @@ class Settling {
       for (const uint32_t counter : plan_.signals_of(plan_.tasks[t]))
         raisers_[counter].insert(plan_.tasks[t].node);
       each_late_wait(t, [&](uint32_t w) {
-        uint32_t& trips = late_[plan_.tasks[t].node][plan_.waits[w].counter];
-        trips = plan_.waits[w].delta;
+        late_[plan_.tasks[t].node][plan_.waits[w].counter] = plan_.waits[w].delta;
       });
     }
+  }
+  std::span<const plan::Task> tasks_of(uint32_t node) const {
+    return {plan_.tasks.data() + plan_.nodes[node].first_task, plan_.nodes[node].tasks};
   }
   std::vector<uint32_t> late_nodes_of(uint32_t region) const {
     std::vector<uint32_t> nodes;
@@ -67,36 +72,30 @@ class Settling {
       if (std::ranges::find(nodes, maker) != nodes.end()) reach(maker, trips + before, nodes, to);
     }
   }
-  Behind behind(uint32_t node, const std::vector<uint32_t>& nodes) const {
-    Behind found;
-    reach(node, 0, nodes, found);
-    return found;
-  }
+  bool is_of_one_node(uint32_t counter) const { return raisers_[counter].size() == 1; }
 
-  // A task stands for those before it on its processor, too: so of two of these nodes that share one each stands for what the
-  // other does.
-  bool may_leave_out(uint32_t region, const std::vector<uint32_t>& nodes) const {
-    if (nodes.empty() || plan_.regions[region].kind != plan::RegionKind::loop) return false;
+  // What the late nodes of a region stand for, where their waits can be left out. A task stands for those before it on its
+  // processor, too: so of two of these nodes that share one each stands for what the other does.
+  std::optional<Stand> may_leave_out(uint32_t region, const std::vector<uint32_t>& nodes) const {
+    if (nodes.empty() || plan_.regions[region].kind != plan::RegionKind::loop) return std::nullopt;
     std::map<uint32_t, std::set<uint32_t>> nodes_of;  // by processor
     for (const uint32_t n : nodes) {
       for (const auto& [counter, before] : late_[n])
-        if (raisers_[counter].size() != 1) return false;
-      const plan::Node& of = plan_.nodes[n];
-      for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t) {
-        nodes_of[plan_.tasks[t].processor].insert(n);
-        for (const uint32_t counter : plan_.signals_of(plan_.tasks[t]))
-          if (raisers_[counter].size() != 1) return false;
+        if (!is_of_one_node(counter)) return std::nullopt;
+      for (const plan::Task& task : tasks_of(n)) {
+        nodes_of[task.processor].insert(n);
+        if (!std::ranges::all_of(plan_.signals_of(task),
+                                 [&](uint32_t counter) { return is_of_one_node(counter); }))
+          return std::nullopt;
       }
     }
-    std::map<uint32_t, Behind> all;
-    for (const uint32_t n : nodes) all[n] = behind(n, nodes);
-    return std::ranges::all_of(nodes_of, [&](const auto& processor) {
-      const std::set<uint32_t>& here = processor.second;
-      return std::ranges::all_of(here, [&](uint32_t n) {
-        return std::ranges::all_of(
-            here, [&](uint32_t other) { return n == other || stands_for(n, other, all.at(n)); });
-      });
-    });
+    Stand stand;
+    for (const uint32_t n : nodes) reach(n, 0, nodes, stand[n]);
+    for (const auto& [processor, here] : nodes_of)
+      for (const uint32_t n : here)
+        for (const uint32_t other : here)
+          if (n != other && !stands_for(n, other, stand.at(n))) return std::nullopt;
+    return stand;
   }
   // Whether what is behind `node` is behind `other`, too, which comes before it, in the same trip or in the one before.
   bool stands_for(uint32_t node, uint32_t other, const Behind& behind_node) const {
@@ -109,18 +108,16 @@ class Settling {
   Wait wait_for(uint32_t counter, uint32_t trips) const {
     return {counter, plan_.counters[counter].producers, static_cast<uint8_t>(trips), false, false};
   }
-  void leave_out(const std::vector<uint32_t>& nodes) {
-    std::map<uint32_t, Behind> by_counter;  // of each that these nodes raise
-    for (const uint32_t n : nodes) {
-      const Behind all = behind(n, nodes);
+  void leave_out(const Stand& stand) {
+    std::map<uint32_t, const Behind*> by_counter;  // of each that these nodes raise
+    for (const auto& [n, all] : stand) {
       const plan::Node& of = plan_.nodes[n];
       for (uint32_t t = of.first_task; t < of.first_task + of.tasks; ++t) {
-        for (const uint32_t counter : plan_.signals_of(plan_.tasks[t])) by_counter[counter] = all;
+        for (const uint32_t counter : plan_.signals_of(plan_.tasks[t])) by_counter[counter] = &all;
         for (const auto& [counter, trips] : all)
           queues_.hand_on(plan_.tasks[t].processor, {t, t + 1, plan_.tasks[t].region},
-                          wait_for(counter, trips), found_.more, [&](uint32_t at) {
-                            return std::ranges::find(nodes, plan_.tasks[at].node) != nodes.end();
-                          });
+                          wait_for(counter, trips), found_,
+                          [&](uint32_t at) { return stand.contains(plan_.tasks[at].node); });
         each_late_wait(t, [&](uint32_t w) {
           found_.late[w] = false;
           found_.left_out[w] = true;
@@ -135,27 +132,13 @@ class Settling {
       for (const Wait& wait : waits) {
         const auto stood_for = by_counter.find(wait.counter);
         if (stood_for == by_counter.end()) continue;
-        for (const auto& [counter, trips] : stood_for->second) {
+        for (const auto& [counter, trips] : *stood_for->second) {
           Wait more = wait_for(counter, wait.delta + trips);
           more.first_trip = wait.first_trip;
-          more.late = wait.late;
-          add(t, more);
+          add_wait(plan_, t, more, found_);
         }
       }
     }
-  }
-
-  // Adds a wait to a task that has none as good; of its own those count that are not left out.
-  void add(uint32_t t, const Wait& wait) {
-    const plan::Task& task = plan_.tasks[t];
-    const auto is_as_good = [&](const Wait& other) {
-      return other.counter == wait.counter && other.delta <= wait.delta &&
-             other.first_trip <= wait.first_trip && other.late <= wait.late;
-    };
-    bool has = std::ranges::any_of(found_.more[t], is_as_good);
-    for (uint32_t w = task.first_wait; w < task.first_wait + task.waits; ++w)
-      has = has || (!found_.left_out[w] && is_as_good(plan_.waits[w]));
-    if (!has) found_.more[t].push_back(wait);
   }
 
   // A kernel that interprets has no late waits: nodes that would have some have no words.

@@ -16,7 +16,7 @@ struct Queues::Giving {
   const plan::Plan& plan;
   std::span<const uint32_t> queue;
   const plan::Wait& wait;
-  std::vector<std::vector<plan::Wait>>& more;
+  TaggedNodes& found;
   const std::function<bool(uint32_t task)>& passes;
 
   // To tasks in [first, end) up to one that is executed for certain where `region` is; whether there is one. A region that
@@ -28,17 +28,16 @@ struct Queues::Giving {
       const uint32_t of = plan.tasks[*at].region;
       plan::Wait handed = wait;
       if (plan.encloses(producers, of)) handed.delta = static_cast<uint8_t>(wait.delta + again);
-      add_wait(plan, *at, handed, more);
+      add_wait(plan, *at, handed, found);
       if (plan.encloses(of, region)) return true;
     }
     return false;
   }
 };
 
-void Queues::hand_on(uint32_t processor, Span span, const plan::Wait& wait,
-                     std::vector<std::vector<plan::Wait>>& more,
+void Queues::hand_on(uint32_t processor, Span span, const plan::Wait& wait, TaggedNodes& found,
                      const std::function<bool(uint32_t task)>& passes) const {
-  const Giving giving = {plan_, tasks_[processor], wait, more, passes};
+  const Giving giving = {plan_, tasks_[processor], wait, found, passes};
   for (;;) {
     const uint32_t loop = plan_.common_loop(span.region, span.region);
     const plan::Region& body = plan_.regions[loop == kNone ? 0 : loop];
@@ -48,16 +47,15 @@ void Queues::hand_on(uint32_t processor, Span span, const plan::Wait& wait,
   }
 }
 
-void add_wait(const plan::Plan& plan, uint32_t task, const plan::Wait& wait,
-              std::vector<std::vector<plan::Wait>>& more) {
+void add_wait(const plan::Plan& plan, uint32_t task, const plan::Wait& wait, TaggedNodes& found) {
   const auto is_as_good = [&](const plan::Wait& other) {
     return other.counter == wait.counter && other.delta <= wait.delta &&
            other.first_trip <= wait.first_trip && !other.late;
   };
-  if (std::ranges::any_of(plan.waits_of(plan.tasks[task]), is_as_good) ||
-      std::ranges::any_of(more[task], is_as_good))
-    return;
-  more[task].push_back(wait);
+  const plan::Task& of = plan.tasks[task];
+  for (uint32_t w = of.first_wait; w < of.first_wait + of.waits; ++w)
+    if (!found.left_out[w] && is_as_good(plan.waits[w])) return;
+  if (std::ranges::none_of(found.more[task], is_as_good)) found.more[task].push_back(wait);
 }
 
 }  // namespace trek::resident

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "emulator/plan/plan.h"
+#include "emulator/resident/tags.h"
 
 namespace trek::resident {
 
@@ -22,8 +22,7 @@ class Queues {
   // Adds `wait`, which holds where `span` ends, to the tasks of a processor that come next, up to one that comes for certain:
   // behind `span`, in the next trips of the loops around it before it, and behind these loops. Tasks that `passes` says have
   // it no more than a task that waits for as much already.
-  void hand_on(uint32_t processor, Span span, const plan::Wait& wait,
-               std::vector<std::vector<plan::Wait>>& more,
+  void hand_on(uint32_t processor, Span span, const plan::Wait& wait, TaggedNodes& found,
                const std::function<bool(uint32_t task)>& passes) const;
 
  private:
@@ -33,8 +32,7 @@ class Queues {
   std::vector<std::vector<uint32_t>> tasks_;  // per processor
 };
 
-// Adds a wait to `more` of a task, unless it has one for as much.
-void add_wait(const plan::Plan& plan, uint32_t task, const plan::Wait& wait,
-              std::vector<std::vector<plan::Wait>>& more);
+// Adds a wait to a task that has none for as much; of the plan's those count that are not left out.
+void add_wait(const plan::Plan& plan, uint32_t task, const plan::Wait& wait, TaggedNodes& found);
 
 }  // namespace trek::resident

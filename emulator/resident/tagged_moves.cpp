@@ -46,9 +46,7 @@ class Moves {
     const plan::Region& loop = plan_.regions[region];
     for (uint32_t n = loop.first_node; n < loop.end_node; ++n)
       if (!is_move(n)) return false;
-    const bool has_inner = std::ranges::any_of(
-        plan_.regions, [&](const plan::Region& r) { return r.parent == region; });
-    if (has_inner) return false;
+    if (!has_trips_in_turn(plan_, region)) return false;
     bool some = false;
     for (uint32_t n = loop.first_node; n < loop.end_node; ++n) {
       if (!is_alone(loop, n)) return false;
@@ -148,7 +146,7 @@ class Moves {
       for (plan::Wait wait : all) {  // of when the loop was executed before
         wait.delta = 1;
         wait.first_trip = true;
-        add_wait(plan_, t, wait, found_.more);
+        add_wait(plan_, t, wait, found_);
       }
       for (uint32_t w = plan_.tasks[t].first_wait;
            w < plan_.tasks[t].first_wait + plan_.tasks[t].waits; ++w)
@@ -156,7 +154,7 @@ class Moves {
     }
     for (uint32_t p = 0; p < static_cast<uint32_t>(plan_.device.processors); ++p)
       for (const plan::Wait& wait : all)
-        queues_.hand_on(p, {loop.first_task, loop.end_task, loop.parent}, wait, found_.more,
+        queues_.hand_on(p, {loop.first_task, loop.end_task, loop.parent}, wait, found_,
                         [](uint32_t) { return false; });
   }
   // Across lines of how many elements a move reads another's result, if words can lie in patches of them.

@@ -27,13 +27,8 @@ bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
 
 class Finder {
  public:
-  Finder(const plan::Plan& plan, std::span<const Node* const> nodes) : plan_(plan), nodes_(nodes) {
-    found_.nodes.resize(plan.nodes.size());
-    found_.late.resize(plan.waits.size());
-    found_.left_out.resize(plan.waits.size());
-    found_.first_trip.resize(plan.waits.size());
-    found_.more.resize(plan.tasks.size());
-  }
+  Finder(const plan::Plan& plan, std::span<const Node* const> nodes)
+      : plan_(plan), nodes_(nodes), found_(plan) {}
 
   TaggedNodes run() {
     if (plan_.device.has_tags) {
@@ -106,7 +101,7 @@ class Finder {
   uint32_t maker_of_carried(uint32_t reader, TaggedNode& tagged) const {
     const plan::Operand& from = plan_.nodes[reader].operands[0];
     const uint32_t region = plan_.nodes[reader].region;
-    if (from.kind != plan::Operand::Kind::view || !has_trips_in_turn(region)) return kNone;
+    if (from.kind != plan::Operand::Kind::view || !has_trips_in_turn(plan_, region)) return kNone;
     const uint32_t number = plan_.view(from.index).buffer;
     const uint32_t maker = writer_in_loop(region, number);
     if (maker == kNone || maker <= reader) return kNone;
@@ -146,12 +141,6 @@ class Finder {
         writer = n;
       }
     return writer;
-  }
-  // Whether a region is a loop whose trips have numbers one after the other.
-  bool has_trips_in_turn(uint32_t region) const {
-    return plan_.regions[region].kind == plan::RegionKind::loop &&
-           std::ranges::none_of(plan_.regions,
-                                [&](const plan::Region& r) { return r.parent == region; });
   }
   uint32_t result_index(uint32_t maker, uint32_t buffer) const {
     const std::vector<uint32_t>& results = plan_.nodes[maker].results;
@@ -324,6 +313,12 @@ class Finder {
 };
 
 }  // namespace
+
+bool has_trips_in_turn(const plan::Plan& plan, uint32_t region) {
+  return plan.regions[region].kind == plan::RegionKind::loop &&
+         std::ranges::none_of(plan.regions,
+                              [&](const plan::Region& r) { return r.parent == region; });
+}
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes) {
   TaggedNodes found = Finder(plan, nodes).run();

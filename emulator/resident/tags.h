@@ -40,6 +40,13 @@ struct TaggedNode {
 };
 
 struct TaggedNodes {
+  explicit TaggedNodes(const plan::Plan& plan)
+      : nodes(plan.nodes.size()),
+        late(plan.waits.size()),
+        left_out(plan.waits.size()),
+        first_trip(plan.waits.size()),
+        more(plan.tasks.size()) {}
+
   std::vector<TaggedNode> nodes;  // per node of the plan
   std::vector<bool> late;         // per Plan::waits: behind the work
   std::vector<bool> left_out;     // the same: nowhere (late_waits.h)
@@ -47,6 +54,9 @@ struct TaggedNodes {
       first_trip;  // the same: of a move, what it waits for on its loop's first trip alone
   std::vector<std::vector<plan::Wait>> more;  // per task: what it waits for besides
 };
+
+// Whether a region is a loop with none in it, so that its trips have numbers one after the other.
+bool has_trips_in_turn(const plan::Plan& plan, uint32_t region);
 
 // `nodes` are the descriptors of the plan's nodes.
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes);

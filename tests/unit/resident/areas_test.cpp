@@ -56,9 +56,7 @@ size_t readers(const Encoded& all) {
 }
 std::vector<Wait> waits_of(const Encoded& all, const Record& record) {
   std::vector<Wait> waits;
-  for (uint32_t i = 0; i < record.waits; ++i)
-    waits.push_back(i < kInlineWaits ? record.wait[i]
-                                     : all.image.waits[record.more_waits + i - kInlineWaits]);
+  for (uint32_t i = 0; i < record.waits; ++i) waits.push_back(wait_of(all, record, i));
   return waits;
 }
 // Who waits for a node that has a row in words, and does not wait for those that made it, waits for these itself.
@@ -221,8 +219,8 @@ TEST_CASE(
   };
   const Encoded all = encoded(fmt::format(kAnswers, 33, ""), compiled(60));
   CHECK(readers(all) == 3);
-  CHECK(late_waits(all) ==
-        0);  // products stand on processors of their own, so none is behind the work
+  // Products stand on processors of their own, so no wait is behind the work.
+  CHECK(late_waits(all) == 0);
   const std::vector<const device::Node*> found = carried(all);
   REQUIRE(found.size() == 1);
   CHECK(found[0]->areas().left_begin == 33);

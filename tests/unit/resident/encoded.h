@@ -33,4 +33,8 @@ inline Encoded encoded(const std::string& program, const plan::Device& device) {
   return all;
 }
 
+inline const Wait& wait_of(const Encoded& all, const Record& record, uint32_t i) {
+  return i < kInlineWaits ? record.wait[i] : all.image.waits[record.more_waits + i - kInlineWaits];
+}
+
 }  // namespace trek::resident::test

@@ -50,9 +50,6 @@ std::set<uint32_t> in_words(const Encoded& all) {
     if (record.kind == Kind::words) found.insert(record.node);
   return found;
 }
-const Wait& wait_of(const Encoded& all, const Record& record, uint32_t i) {
-  return i < kInlineWaits ? record.wait[i] : all.image.waits[record.more_waits + i - kInlineWaits];
-}
 
 }  // namespace
 
@@ -193,24 +190,26 @@ TEST_CASE(
   plan.counters.push_back({loop, 1});
   const auto counter = static_cast<uint32_t>(plan.counters.size() - 1);
   const Queues queues(plan);
-  const auto deltas = [&](const std::vector<std::vector<plan::Wait>>& more) {
+  TaggedNodes tagged(plan);
+  const auto deltas = [&] {
     std::vector<int> found;
-    for (const uint32_t task : first)
-      found.push_back(more[task].empty() ? -1 : static_cast<int>(more[task][0].delta));
+    for (const uint32_t task : first) {
+      const std::vector<plan::Wait>& more = tagged.more[task];
+      found.push_back(more.empty() ? -1 : static_cast<int>(more[0].delta));
+    }
     return found;
   };
-  std::vector<std::vector<plan::Wait>> more(plan.tasks.size());
   const plan::Wait wait = {counter, 1, 0, false, false};
-  queues.hand_on(0, {first[0], first[0] + 1, loop}, wait, more, [](uint32_t) { return false; });
-  CHECK(deltas(more) == std::vector<int>{-1, 0, -1, -1});
-  more.assign(plan.tasks.size(), {});
-  queues.hand_on(0, {first[1], first[1] + 1, loop}, wait, more,
+  queues.hand_on(0, {first[0], first[0] + 1, loop}, wait, tagged, [](uint32_t) { return false; });
+  CHECK(deltas() == std::vector<int>{-1, 0, -1, -1});
+  tagged = TaggedNodes(plan);
+  queues.hand_on(0, {first[1], first[1] + 1, loop}, wait, tagged,
                  [&](uint32_t task) { return task == first[2]; });
-  CHECK(deltas(more) == std::vector<int>{1, -1, -1, 0});
-  more.assign(plan.tasks.size(), {});
-  add_wait(plan, first[3], wait, more);
-  add_wait(plan, first[3], {counter, 1, 1, false, false}, more);  // it waits for more already
-  CHECK(more[first[3]].size() == 1);
+  CHECK(deltas() == std::vector<int>{1, -1, -1, 0});
+  tagged = TaggedNodes(plan);
+  add_wait(plan, first[3], wait, tagged);
+  add_wait(plan, first[3], {counter, 1, 1, false, false}, tagged);  // it waits for more already
+  CHECK(tagged.more[first[3]].size() == 1);
 }
 
 }  // namespace trek::resident::test
