@@ -176,24 +176,17 @@ TREK_TILE void stage(const Task& task, const Work& work) {
   }
 }
 
-// Where element k of a row goes, in bytes.
-TREK_TILE uint32_t row_place(uint32_t k) {
-  return shared_at::kValues + 4 * (k + k / kBlock * kLeftPad);
-}
-// Of a row that comes in words, before the inputs are there: what does not.
-TREK_TILE void ask_rest(const Task& task, const Work& work) { ask_rest(task, work, row_place); }
-
 // stage() of a row that comes in words, with what the tail has of such ones: see matrix_thin_tags.h. What else it has has
 // been asked for (AskedTails), or is asked for here.
 template <DType kType>
-TREK_TILE void bring_tagged(const Task& task, const Work& work, InTurns& asked) {
+TREK_TILE void bring_tagged(const Task& task, const Work& work) {
   TaggedBeside beside(task, work);
   if (kType == DType::f32 && is_carried(work.node) && trek_is_first_trip()) {
     stage<DType::f32>(task, work);
   } else if (kType == DType::f32 && is_in_part(work.node)) {
-    bring_part(task, work, row_place);
+    bring_part(task, work);
   } else if (kType == DType::f32 && work.cut().k <= 2 * task.threads()) {
-    gather_in_turns(task, work, asked, row_place);
+    gather_twos(task, work);
   } else if (kType != DType::f32 && by_tensor_cores(work.cut())) {
     gather(task, work, work.cut().k / 2,
            [&](uint32_t w, uint32_t low, uint32_t high) TREK_TILE_LAMBDA {
@@ -444,10 +437,9 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     return;
   }
   load_columns(task, work, columns_of_left, true);
-  InTurns in_turns;
   if (tagged && !own_rows) {
     if (work.is_group()) load_group(task, work);
-    bring_tagged<kType>(task, work, in_turns);
+    bring_tagged<kType>(task, work);
   } else if (own_rows && !kLeftBeforeRight) {
     make_left(task, work, columns_of_left);
   } else {
@@ -475,7 +467,6 @@ TREK_TILE void multiply_tile(const Task& task, const Work& work, const Packed& p
     else
       multiply<kType, kThinRows>(task, work, panel, columns);
     packed.leave(task, work);
-    in_turns.keep();
     task.sync();
     if (work.is_group())
       finish_group(task, work);

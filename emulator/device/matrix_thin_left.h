@@ -15,11 +15,6 @@
 
 namespace trek::device::thin {
 
-// Where element k of row r of the left operand is staged, in floats.
-TREK_TILE uint32_t left_at(const Work& work, uint32_t r, uint32_t k) {
-  return r * work.cut().blocks * (kBlock + kLeftPad) + k + k / kBlock * kLeftPad;
-}
-
 #if defined(TREK_SPECIALISED) && defined(__CUDA__)
 
 TREK_TILE void load_tails(const Task& task, const Work& work);  // matrix_thin.h

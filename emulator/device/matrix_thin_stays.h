@@ -175,8 +175,7 @@ class CopiedLeft {
   TREK_TILE_MEMBER void bring(const Task& task, const Work& work) const {
     TREK_ROLLED
     for (uint32_t k = k_; k < work.cut().k; k += 4 * task.threads())
-      copy<16>(task, shared_at::kValues + 4 * (k + k / kBlock * kLeftPad),
-               from_ + size_t{4} * (k - k_));
+      copy<16>(task, row_place(work, k), from_ + size_t{4} * (k - k_));
   }
 
  private:
@@ -219,10 +218,9 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
       if (tagged) wait_for_copies(0);
       continue;
     }
-    InTurns in_turns;
     if (tagged) {
       outputs.load(task, work);
-      bring_tagged<DType::f32>(task, work, in_turns);
+      bring_tagged<DType::f32>(task, work);
     } else {
       if (left.is_known())
         left.bring(task, work);
@@ -244,7 +242,6 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
       other.template multiply<Outputs::kAtTime>(task, work, columns);
     }
 #endif
-    in_turns.keep();
     task.sync();
     outputs.finish(task, work);
   } while (tasks.next());

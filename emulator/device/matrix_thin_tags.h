@@ -49,86 +49,57 @@ TREK_TILE Twice ask_twice(const std::byte* at) {
   return two;
 }
 
-// Two words that a thread has asked for in turns: two questions are under way, half the time of an answer apart, so that it
-// sees sooner that they have come. One of them still is when it has; and what it is answered in must stay until then, or who
-// wants these registers waits: see keep().
-class InTurns {
- public:
-  // Asks until they are of a trip.
-  TREK_TILE_MEMBER void ask(const std::byte* at, uint32_t tag) {
-    one_ = ask_twice(at);
-    if (one_.is_of(tag)) {
-      come_ = one_;
-      return;
-    }
-    one_ = ask_twice(at);
-    pause(kApart);
-    other_ = ask_twice(at);
-    TREK_ROLLED
-    for (uint32_t spins = 1;; ++spins) {
-      if (one_.is_of(tag)) {
-        come_ = one_;
-        return;
-      }
-      one_ = ask_twice(at);
-      if (other_.is_of(tag)) {
-        come_ = other_;
-        return;
-      }
-      other_ = ask_twice(at);
-      if (spins % kPatience == 0 && trek_leaves()) return;
-    }
-  }
-  TREK_TILE_MEMBER uint32_t low() const { return static_cast<uint32_t>(come_.word[0]); }
-  TREK_TILE_MEMBER uint32_t high() const { return static_cast<uint32_t>(come_.word[1]); }
-  // To be called when there is something else to wait for.
-  TREK_TILE_MEMBER void keep() const {
-    asm volatile("" ::"l"(one_.word[0]), "l"(one_.word[1]), "l"(other_.word[0]),
-                 "l"(other_.word[1]));
-  }
-
- private:
-  static constexpr uint32_t kApart = 350;  // cycles
-  Twice one_ = {};
-  Twice other_ = {};
-  Twice come_ = {};
-};
-
-// Calls put(w, value, value of w + 1) for every even word w of a row, by the thread that asked for it, once both are
-// there. Where the block must leave, they may be anything.
-template <uint32_t kAtOnce, class Put>
-TREK_TILE void gather_at_once(const Task& task, const std::byte* from, uint32_t twos, uint32_t tag,
-                              Put put) {
+using device::ask_until;  // of one word
+// Asks until two words that have been asked for are of a trip. Where the block must leave, they may be anything.
+TREK_TILE void ask_until(Twice& two, const std::byte* at, uint32_t tag) {
   TREK_ROLLED
-  for (uint32_t first = task.thread(); first < twos; first += kAtOnce * task.threads()) {
-    Twice two[kAtOnce];
-    const auto at = [&](uint32_t i) TREK_TILE_LAMBDA { return first + i * task.threads(); };
+  for (uint32_t spins = 1; !two.is_of(tag); ++spins) {
+    if (spins % kPatience == 0 && trek_leaves()) break;
+    two = ask_twice(at);
+  }
+}
+// The trip that a row's words are of.
+TREK_TILE uint32_t tag_of_row(const Node& node) { return trek_tag() - node.areas().trips_before; }
+
+// Calls put(w, value, value of w + 1) for every even word w of a row, by the thread that asked for it, once both are there.
+template <class Put>
+TREK_TILE void gather(const Task& task, const Work& work, uint32_t words, Put put) {
+  const std::byte* from = work.at(work.node.areas().left);
+  const uint32_t tag = tag_of_row(work.node);
+  const uint32_t twos = words / 2;
+  TREK_ROLLED
+  for (uint32_t first = task.thread(); first < twos; first += kTwosOfThread * task.threads()) {
+    Twice two[kTwosOfThread];
+    const auto number = [&](uint32_t i) TREK_TILE_LAMBDA { return first + i * task.threads(); };
+    const auto at = [&](uint32_t i)
+                        TREK_TILE_LAMBDA { return from + size_t{2 * kWord} * number(i); };
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kAtOnce; ++i)
-      two[i] = at(i) < twos ? ask_twice(from + size_t{2 * kWord} * at(i)) : Twice{};
+    for (uint32_t i = 0; i < kTwosOfThread; ++i)
+      two[i] = number(i) < twos ? ask_twice(at(i)) : Twice{};
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (at(i) >= twos) continue;
-      TREK_ROLLED
-      for (uint32_t spins = 1; !two[i].is_of(tag); ++spins) {
-        if (spins % kPatience == 0 && trek_leaves()) break;
-        two[i] = ask_twice(from + size_t{2 * kWord} * at(i));
-      }
-      put(2 * at(i), static_cast<uint32_t>(two[i].word[0]), static_cast<uint32_t>(two[i].word[1]));
+    for (uint32_t i = 0; i < kTwosOfThread; ++i) {
+      if (number(i) >= twos) continue;
+      ask_until(two[i], at(i), tag);
+      put(2 * number(i), static_cast<uint32_t>(two[i].word[0]),
+          static_cast<uint32_t>(two[i].word[1]));
     }
   }
 }
-template <class Put>
-TREK_TILE void gather(const Task& task, const Work& work, uint32_t words, Put put) {
-  const Areas& areas = work.node.areas();
-  gather_at_once<kTwosOfThread>(task, work.at(areas.left), words / 2,
-                                trek_tag() - areas.trips_before, put);
+// Brings a row of f32 of which a thread has no more than two elements: instructions that find that it has no others stand in
+// the way.
+TREK_TILE void gather_twos(const Task& task, const Work& work) {
+  const uint32_t k = 2 * task.thread();
+  if (k >= work.cut().k) return;
+  const std::byte* at = work.at(work.node.areas().left) + size_t{kWord} * k;
+  Twice two = ask_twice(at);
+  ask_until(two, at, tag_of_row(work.node));
+  *task.shared<Aliased<uint64_t>>(row_place(work, k)) =
+      two.word[1] << 32 | static_cast<uint32_t>(two.word[0]);
 }
 
 // Of a row of f32 that has some words of the trip before: asks for all else, which nothing in the loop writes; not on its
-// first trip, when all is as it lies. `at(k)` is where an element goes in shared memory.
-template <class At>
-TREK_TILE void ask_rest(const Task& task, const Work& work, At at) {
+// first trip, when all is as it lies.
+TREK_TILE void ask_rest(const Task& task, const Work& work) {
   if (!is_in_part(work.node) || trek_is_first_trip()) return;
   const uint32_t begin = work.node.areas().left_begin;
   const uint32_t end = begin + work.node.areas().left_words;
@@ -136,34 +107,25 @@ TREK_TILE void ask_rest(const Task& task, const Work& work, At at) {
   for (uint32_t k = 4 * task.thread(); k < work.cut().k; k += 4 * task.threads()) {
     const std::byte* from = work.left + size_t{4} * k;
     if (k + 4 <= begin || k >= end) {
-      copy<16>(task, at(k), from);
+      copy<16>(task, row_place(work, k), from);
       continue;
     }
     TREK_ROLLED
     for (uint32_t e = k; e < k + 4; ++e, from += 4)
-      if (e < begin || e >= end) copy<4>(task, at(e), from);
+      if (e < begin || e >= end) copy<4>(task, row_place(work, e), from);
   }
 }
 // And behind that the words.
-template <class At>
-TREK_TILE void bring_part(const Task& task, const Work& work, At at) {
+TREK_TILE void bring_part(const Task& task, const Work& work) {
   const Areas& areas = work.node.areas();
   const uint32_t i = task.thread();
   if (i < areas.left_words) {
     const std::byte* from = work.at(areas.left) + size_t{kWord} * i;
     uint64_t word = ask_once(from);
-    ask_until(word, from, trek_tag() - 1);
-    *task.shared<Aliased<uint32_t>>(at(areas.left_begin + i)) = static_cast<uint32_t>(word);
+    ask_until(word, from, tag_of_row(work.node));
+    *task.shared<Aliased<uint32_t>>(row_place(work, areas.left_begin + i)) =
+        static_cast<uint32_t>(word);
   }
-}
-// A row of f32 all of whose words are of no more than a thread's two; what is to be kept meanwhile.
-template <class At>
-TREK_TILE void gather_in_turns(const Task& task, const Work& work, InTurns& asked, At at) {
-  const uint32_t k = 2 * task.thread();
-  if (k >= work.cut().k) return;
-  const Areas& areas = work.node.areas();
-  asked.ask(work.at(areas.left) + size_t{kWord} * k, trek_tag() - areas.trips_before);
-  *task.shared<Aliased<uint64_t>>(at(k)) = uint64_t{asked.high()} << 32 | asked.low();
 }
 
 // The element of number `place` in its word, as a float.
@@ -303,18 +265,10 @@ TREK_TILE bool gives_tagged(const Node& /*node*/) { return false; }
 TREK_TILE bool is_carried(const Node& /*node*/) { return false; }
 TREK_TILE bool is_in_part(const Node& /*node*/) { return false; }
 TREK_TILE bool trek_is_first_trip() { return false; }
-template <class At>
-TREK_TILE void ask_rest(const Task& /*task*/, const Work& /*work*/, At /*at*/) {}
-template <class At>
-TREK_TILE void bring_part(const Task& /*task*/, const Work& /*work*/, At /*at*/) {}
+TREK_TILE void ask_rest(const Task& /*task*/, const Work& /*work*/) {}
+TREK_TILE void bring_part(const Task& /*task*/, const Work& /*work*/) {}
+TREK_TILE void gather_twos(const Task& /*task*/, const Work& /*work*/) {}
 TREK_TILE void inputs_came(const Task& /*task*/) {}
-class InTurns {
- public:
-  TREK_TILE_MEMBER static void keep() {}
-};
-template <class At>
-TREK_TILE void gather_in_turns(const Task& /*task*/, const Work& /*work*/, InTurns& /*asked*/,
-                               At /*at*/) {}
 template <class Put>
 TREK_TILE void gather_row(const Task& /*task*/, const Work& /*work*/, DType /*type*/,
                           uint32_t /*n*/, Put /*put*/) {}

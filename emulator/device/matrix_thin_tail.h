@@ -38,6 +38,14 @@ struct Work {
   TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
 };
 
+// Where element k of row r of the left operand is staged, in floats; and that of the first row, in bytes of shared memory.
+TREK_TILE uint32_t left_at(const Work& work, uint32_t r, uint32_t k) {
+  return r * work.cut().blocks * (kBlock + kLeftPad) + k + k / kBlock * kLeftPad;
+}
+TREK_TILE uint32_t row_place(const Work& work, uint32_t k) {
+  return shared_at::kValues + 4 * left_at(work, 0, k);
+}
+
 // Places in shared memory are of 32 bits.
 template <typename T>
 TREK_TILE T* ahead_of(T* at, uint32_t elements) {

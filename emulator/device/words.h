@@ -40,15 +40,6 @@ TREK_TILE void ask_until(uint64_t& word, const std::byte* at, uint32_t tag) {
     word = ask_once(at);
   }
 }
-TREK_TILE void pause(uint32_t cycles) {
-  uint32_t began;
-  uint32_t now;
-  asm volatile("mov.u32 %0, %%clock;" : "=r"(began));
-  TREK_ROLLED
-  do {
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(now));
-  } while (now - began < cycles);
-}
 TREK_TILE void give_word(std::byte* at, uint32_t tag, uint32_t value) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(word_of(tag, value))
                : "memory");
