@@ -101,6 +101,7 @@ void Describer::describe_group() {
   record_.append(draft, of_.chain, result_type(0).shape, {Input::Kind::main, 0});
   record_.group_program(draft, group);
   for (size_t i = 0; i < of_.gives.size(); ++i) group.gives[i] = group_slot_of(of_.gives[i]);
+  group.counter = record_.counter_of_slices();
 }
 
 // The places of what a product puts into a larger tensor.

@@ -11,7 +11,7 @@
 #include "emulator/device/matrix_small.h"
 #include "emulator/device/matrix_tensor.h"
 #include "emulator/device/matrix_tensor_90a.h"
-#include "emulator/device/matrix_thin_stays.h"
+#include "emulator/device/matrix_thin_recurrent.h"
 #include "emulator/device/move.h"
 #include "emulator/device/order.h"
 #include "emulator/device/program.h"
@@ -381,6 +381,12 @@ template <class Tasks>
 TREK_TILE void execute_stays(const Block& block, Tasks& tasks, std::byte* arena) {
   multiply_staying(Task(block), tasks, arena);
 }
+#ifdef TREK_SM90A
+template <class Tasks>
+TREK_TILE void execute_recurrent(const Block& block, Tasks& tasks, std::byte* arena) {
+  multiply_recurrent(Task(block), tasks, arena);
+}
+#endif
 
 template <Quick kQuick, class Turns>
 TREK_UNIT void execute_quick(const Block& block, const Node& node, int64_t first, int64_t count,

@@ -59,6 +59,10 @@ TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environ
 template <class Tasks>
 TREK_TILE void execute_stays(const Block& block, Tasks& tasks, std::byte* arena);
 
+// The same of recurrent steps: `tasks` as of multiply_recurrent() (matrix_thin_recurrent.h).
+template <class Tasks>
+TREK_TILE void execute_recurrent(const Block& block, Tasks& tasks, std::byte* arena);
+
 // execute() of a task of a node that is quick in this way, which cannot trap, from before its inputs are there, and
 // perhaps again and again: `turns(turn)`, which all threads call, waits for them and says whether the task is to be
 // executed for the turn of that number, after the last of which `turns` says no. The sync at the end is the caller's.

@@ -186,7 +186,7 @@ TREK_TILE void bring_tagged(const Task& task, const Work& work) {
   } else if (kType == DType::f32 && is_in_part(work.node)) {
     bring_part(task, work);
   } else if (kType == DType::f32 && work.cut().k <= 2 * task.threads()) {
-    gather_twos(task, work);
+    AskedTwos(task, work, tag_of_row(work.node)).put(task, work);
   } else if (kType != DType::f32 && by_tensor_cores(work.cut())) {
     gather(task, work, work.cut().k / 2,
            [&](uint32_t w, uint32_t low, uint32_t high) TREK_TILE_LAMBDA {
@@ -492,7 +492,8 @@ TREK_TILE Work work_of(const Task& task, const Node& node, int64_t tile, std::by
                batch * of.m * of.n + column,
                static_cast<uint32_t>(column),
                columns_from(of, column),
-               place(of.a_batch) * of.m};
+               place(of.a_batch) * of.m,
+               counter_of_slices(task, node)};
   if (!makes_rows(work)) work.left = work.memory(left) + place(of.a_batch) * of.a_matrix * bytes;
   work.right =
       work.memory(right) + (place(of.b_batch) * of.b_matrix + column * of.b_column) * bytes;

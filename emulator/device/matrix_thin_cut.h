@@ -47,6 +47,9 @@ inline constexpr uint32_t kBeside = kSteps + kGroupSteps;  // of the products' t
 inline constexpr uint32_t kGroupSlots = group_slot::kBeside + kGroupTail;
 static_assert(4 * kGroupSlots * kBlockThreads <= kSlotBytes);
 
+// What a recurrent step keeps of where an output's results go, in the memory of columns (matrix_thin_outputs.h).
+inline constexpr uint32_t kAimedBytes = 48;
+
 static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +
                       (kThinDepth / kBlock) * (kBlock + 1) * kPiece +
                       4 * kThinRows * (kThinDepth / kBlock) * kPiece / 2 <=

@@ -64,6 +64,11 @@ TREK_TILE void with_product([[maybe_unused]] const Work& work, uint32_t product,
 #endif
 }
 
+// load_beside() of an operand that may be a slice.
+TREK_TILE void load_slice(const Task& task, const Work& work, const Operand& from, int64_t place,
+                          uint32_t to) {
+  load_beside(task, from, work.memory_of_slice(from), place, to);
+}
 // Asks for all that tails and program have beside the sums. Copies are of no group yet.
 TREK_TILE void load_group(const Task& task, const Work& work) {
   const ThinGroup& group = work.group();
@@ -76,8 +81,8 @@ TREK_TILE void load_group(const Task& task, const Work& work) {
       each_row<kGroupTail>(group.tail_steps[p], [&](uint32_t s) TREK_TILE_LAMBDA {
         const TailStep& step = group.tail[p][s];
         if (is_operand(step))
-          load_beside(task, work, work.node.operand(step.index), beside_of(step, member.output),
-                      group_slot_at(group_slot::kBeside + s, i));
+          load_slice(task, work, work.node.operand(step.index), beside_of(step, member.output),
+                     group_slot_at(group_slot::kBeside + s, i));
       });
     });
     if (product != 0) continue;
@@ -86,7 +91,7 @@ TREK_TILE void load_group(const Task& task, const Work& work) {
       const Operand& from = work.node.operand(load.operand);
       const int64_t place =
           from.map.kind == Map::same ? member.output.element : member.output.column;
-      load_beside(task, work, from, place, group_slot_at(load.slot, i));
+      load_slice(task, work, from, place, group_slot_at(load.slot, i));
     });
   }
 }
@@ -200,7 +205,7 @@ TREK_TILE void finish_group(const Task& task, const Work& work) {
                          read_slot(task, group.gives[work.node.areas().result_index], i));
     each_row<kGroupResults>(work.node.results, [&](uint32_t r) TREK_TILE_LAMBDA {
       const Operand& to = work.node.result(r);
-      store32(work.memory(to), static_cast<DType>(to.dtype), member.output.element,
+      store32(work.memory_of_slice(to), static_cast<DType>(to.dtype), member.output.element,
               bits_of(read_slot(task, group.gives[r], i)));
     });
   }

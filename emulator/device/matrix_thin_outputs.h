@@ -28,6 +28,8 @@ class Pair {
   uint32_t bits_ = 0;
 };
 
+class StepOutputs;  // matrix_thin_recurrent.h
+
 // Of tasks one behind the other that are of one form (ThinPlace) nothing but addresses differs: know() finds all else once,
 // and aim() these for each task.
 class GroupOutputs {
@@ -51,14 +53,14 @@ class GroupOutputs {
       if (is_plain_)
         copy<4>(task, to, from_[c]);
       else
-        load_beside(task, work, work.node.operand(copy_[c].high()), column_, to);
+        load_slice(task, work, work.node.operand(copy_[c].high()), column_, to);
     }
     if (!gives_) return;
     TREK_ROLLED
     for (uint32_t l = loads_known_; l < loads_; ++l) {
       const Load& load = *work.node.load(work.group().first_load + l);
-      load_beside(task, work, work.node.operand(load.operand), column_,
-                  group_slot_at(load.slot, task.thread()));
+      load_slice(task, work, work.node.operand(load.operand), column_,
+                 group_slot_at(load.slot, task.thread()));
     }
   }
 
@@ -98,6 +100,7 @@ class GroupOutputs {
   }
 
  private:
+  friend class StepOutputs;
   // Places in shared memory are in words of 4 bytes, so that they are of 16 bits.
   using Copy = Pair;    // of an element that stands beside a sum: where to; the operand
   using Result = Pair;  // from where; DType
@@ -111,7 +114,7 @@ class GroupOutputs {
   static constexpr uint32_t kCopies = 3;
   static_assert(kCopies >= kGroupTail);
   static constexpr uint32_t kKnownSteps = 4;
-  static constexpr uint32_t kKnownResults = 2;
+  static constexpr uint32_t kKnownResults = 3;
 
   TREK_TILE_MEMBER GroupOutputs(const Work& work, uint32_t i) {
     const ThinGroup& group = work.group();
@@ -127,14 +130,14 @@ class GroupOutputs {
     TREK_UNROLLED
     for (uint32_t c = 0; c < kCopies; ++c)
       if (c < copies_ && is_plain_)
-        from_[c] = work.memory(work.node.operand(copy_[c].high())) + size_t{4} * column_;
+        from_[c] = work.memory_of_slice(work.node.operand(copy_[c].high())) + size_t{4} * column_;
     TREK_UNROLLED
     for (uint32_t r = 0; r < kKnownResults; ++r)
       if (r < results_) to_[r] = place_of_result(work, r);
   }
   TREK_TILE_MEMBER std::byte* place_of_result(const Work& work, uint32_t r) const {
     const Operand& to = work.node.result(r);
-    return work.memory(to) + size_t{column_} * size_of(static_cast<DType>(to.dtype));
+    return work.memory_of_slice(to) + size_t{column_} * size_of(static_cast<DType>(to.dtype));
   }
 
   // Whether a step, as its opcode and the type that it gives, is this one and gives f32.
@@ -186,8 +189,9 @@ class GroupOutputs {
     const float h = semantics::mul(out, semantics::tanh(c));
     TREK_UNROLLED
     for (uint32_t r = 0; r < kKnownResults; ++r)
-      *reinterpret_cast<Aliased<uint32_t>*>(to_[r]) =
-          bits_of(result_[r].low() == step_[3].last.high() ? h : c);
+      if (r < results_)
+        *reinterpret_cast<Aliased<uint32_t>*>(to_[r]) =
+            bits_of(result_[r].low() == step_[3].last.high() ? h : c);
   }
   TREK_TILE_MEMBER bool is_cell() const {
     const auto is_step = [&](uint32_t s, Opcode opcode)
@@ -197,12 +201,12 @@ class GroupOutputs {
     const uint32_t seen = step_[2].last.high();
     const uint32_t h = step_[3].last.high();
     const uint32_t out = step_[3].first.low();
-    static_assert(kKnownSteps == 4 && kKnownResults == 2);
-    bool gives = results_ == kKnownResults;
+    static_assert(kKnownSteps == 4);
+    bool gives = results_ <= kKnownResults;
     TREK_UNROLLED
-    for (const Result& of : result_)
-      gives = gives && of.high() == static_cast<uint32_t>(DType::f32) &&
-              (of.low() == c || of.low() == h);
+    for (uint32_t r = 0; r < kKnownResults; ++r)
+      gives = gives && (r >= results_ || (result_[r].high() == static_cast<uint32_t>(DType::f32) &&
+                                          (result_[r].low() == c || result_[r].low() == h)));
     return gives && steps_ == kKnownSteps && c != h && is_step(0, Opcode::Mul) &&
            is_step(1, Opcode::Fma) && is_step(2, Opcode::Tanh) && is_step(3, Opcode::Mul) &&
            step_[1].last.low() == kept && step_[1].first.low() != kept &&

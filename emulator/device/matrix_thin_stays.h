@@ -188,11 +188,23 @@ TREK_TILE uint32_t staying_columns(const Work& work) {
 }
 
 // A task of a processor whose columns a thread has already: it differs from `first` in nothing but where its node is.
-TREK_TILE Work work_behind(const Work& first, const Node& node) {
-  Work work = {first.task,  node,         first.arena,   nullptr,  first.right,
-               first.first, first.column, first.columns, first.row};
+TREK_TILE Work work_behind(const Work& first, const Node& node, int64_t counter) {
+  Work work = {first.task,  node,         first.arena,   nullptr,   first.right,
+               first.first, first.column, first.columns, first.row, counter};
   work.left = work.memory(node.operand(0));
   return work;
+}
+
+// Has a thread's block of a column in registers, brought to its place before where it is not there.
+TREK_TILE void bring_columns(const Task& task, const Work& first, ThinPlace place, Chain& chain) {
+  if (*place_of_columns(task, place.number()) == 0) {
+    ask<4>(task, first, 0, place.at());
+    wait_for_copies(0);
+    task.sync();
+    if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
+  }
+  chain.name(first, staying_columns(first), task.thread());
+  chain.load(task, first, place.at());
 }
 
 // Tasks whose columns a thread has: `first` and those behind it.
@@ -204,7 +216,7 @@ TREK_TILE void multiply_stayed(const Task& task, Tasks& tasks, const Work& first
   uint32_t form = ThinPlace::kNoForm;
   TREK_ROLLED
   do {
-    const Work work = work_behind(first, tasks.node());
+    const Work work = work_behind(first, tasks.node(), counter_of_slices(task, tasks.node()));
     const CopiedLeft left(task, work);
     const uint32_t form_before = form;
     form = tasks.place().form();
@@ -255,15 +267,7 @@ TREK_TILE void multiply_staying(const Task& task, Tasks& tasks, std::byte* arena
   using namespace thin;  // NOLINT(google-build-using-namespace)
   Chain chain;
   const Work first = work_of(task, tasks.node(), tasks.tile(), arena);
-  const ThinPlace place = tasks.place();
-  if (*place_of_columns(task, place.number()) == 0) {
-    ask<4>(task, first, 0, place.at());
-    wait_for_copies(0);
-    task.sync();
-    if (task.thread() == 0) *place_of_columns(task, place.number()) = 1;
-  }
-  chain.name(first, staying_columns(first), task.thread());
-  chain.load(task, first, place.at());
+  bring_columns(task, first, tasks.place(), chain);
   if (first.is_group())
     multiply_stayed<GroupOutputs>(task, tasks, first, chain);
   else

@@ -85,17 +85,32 @@ TREK_TILE void gather(const Task& task, const Work& work, uint32_t words, Put pu
     }
   }
 }
-// Brings a row of f32 of which a thread has no more than two elements: instructions that find that it has no others stand in
-// the way.
-TREK_TILE void gather_twos(const Task& task, const Work& work) {
-  const uint32_t k = 2 * task.thread();
-  if (k >= work.cut().k) return;
-  const std::byte* at = work.at(work.node.areas().left) + size_t{kWord} * k;
-  Twice two = ask_twice(at);
-  ask_until(two, at, tag_of_row(work.node));
-  *task.shared<Aliased<uint64_t>>(row_place(work, k)) =
-      two.word[1] << 32 | static_cast<uint32_t>(two.word[0]);
-}
+// A row of f32 of which a thread has no more than two elements, asked for at once and put where it is staged later:
+// instructions that find that a thread has no others stand in the way.
+class AskedTwos {
+ public:
+  // `asks`: it is in words.
+  TREK_TILE_MEMBER AskedTwos(const Task& task, const Work& work, uint32_t tag, bool asks = true)
+      : tag_(tag), k_(2 * task.thread()), has_(asks && k_ < work.cut().k) {
+    if (!has_) return;
+    at_ = work.at(work.node.areas().left) + size_t{kWord} * k_;
+    two_ = ask_twice(at_);
+  }
+  TREK_TILE_MEMBER void put(const Task& task, const Work& work) const {
+    if (!has_) return;
+    Twice two = two_;
+    ask_until(two, at_, tag_);
+    *task.shared<Aliased<uint64_t>>(row_place(work, k_)) =
+        two.word[1] << 32 | static_cast<uint32_t>(two.word[0]);
+  }
+
+ private:
+  uint32_t tag_;
+  uint32_t k_;
+  bool has_;
+  const std::byte* at_ = nullptr;
+  Twice two_ = {};
+};
 
 // Of a row of f32 that has some words of the trip before: asks for all else, which nothing in the loop writes; not on its
 // first trip, when all is as it lies.
@@ -267,7 +282,12 @@ TREK_TILE bool is_in_part(const Node& /*node*/) { return false; }
 TREK_TILE bool trek_is_first_trip() { return false; }
 TREK_TILE void ask_rest(const Task& /*task*/, const Work& /*work*/) {}
 TREK_TILE void bring_part(const Task& /*task*/, const Work& /*work*/) {}
-TREK_TILE void gather_twos(const Task& /*task*/, const Work& /*work*/) {}
+TREK_TILE uint32_t tag_of_row(const Node& /*node*/) { return 0; }
+class AskedTwos {
+ public:
+  TREK_TILE_MEMBER AskedTwos(const Task& /*task*/, const Work& /*work*/, uint32_t /*tag*/) {}
+  TREK_TILE_MEMBER void put(const Task& /*task*/, const Work& /*work*/) const {}
+};
 TREK_TILE void inputs_came(const Task& /*task*/) {}
 template <class Put>
 TREK_TILE void gather_row(const Task& /*task*/, const Work& /*work*/, DType /*type*/,

@@ -20,7 +20,8 @@ struct Work {
   int64_t first;           // the first output
   uint32_t column;         // and its column
   uint32_t columns;
-  int64_t row;  // of all rows of the left operand, the first of the tile
+  int64_t row;          // of all rows of the left operand, the first of the tile
+  int64_t counter = 0;  // of the loop, where it says which slices there are
 
   TREK_ON_DEVICE const Matrix& matrix() const { return node.matrix; }
   TREK_ON_DEVICE const Thin& cut() const { return node.matrix.thin.cut; }
@@ -35,8 +36,30 @@ struct Work {
 #endif
   }
   TREK_TILE_MEMBER std::byte* memory(const Operand& operand) const { return at(operand.offset); }
+  // The same of what may be a slice.
+  TREK_TILE_MEMBER std::byte* memory_of_slice(const Operand& operand) const {
+    std::byte* from = memory(operand);
+    if (operand.slice == 0) return from;
+    return from + counter * node.axis(operand.slice - 1u)->stride *
+                      static_cast<int64_t>(size_of(static_cast<DType>(operand.dtype)));
+  }
   TREK_ON_DEVICE bool in_registers() const { return node.matrix.tail_steps != Matrix::kNoTail; }
 };
+
+#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+// The frame's: counter `number` of those that the task reads (Environment::counters).
+extern "C" TREK_ON_DEVICE int64_t trek_counter(uint32_t number);
+#endif
+// The counter that says which slices a trip has.
+TREK_TILE int64_t counter_of_slices([[maybe_unused]] const Task& task, const Node& node) {
+  const uint32_t scalar = node.matrix.thin.group.counter;
+  if (scalar == 0) return 0;
+#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+  return trek_counter(static_cast<uint32_t>(node.scalar(scalar - 1).value));
+#else
+  return static_cast<int64_t>(task.scalar(scalar - 1));
+#endif
+}
 
 // Where element k of row r of the left operand is staged, in floats; and that of the first row, in bytes of shared memory.
 TREK_TILE uint32_t left_at(const Work& work, uint32_t r, uint32_t k) {
@@ -99,11 +122,10 @@ TREK_TILE void each_step(const Work& work, Act act) {
   each_row<kMaxTail>(work.matrix().tail_steps,
                      [&](uint32_t s) TREK_TILE_LAMBDA { act(s, work.matrix().tail[s]); });
 }
-// Asks for an element of an operand, to be a word at `to`. Copies are of no group yet.
-TREK_TILE void load_beside(const Task& task, const Work& work, const Operand& from, int64_t place,
-                           uint32_t to) {
+// Asks for an element of an operand, which lies at `at`, to be a word at `to`. Copies are of no group yet.
+TREK_TILE void load_beside(const Task& task, const Operand& from, const std::byte* at,
+                           int64_t place, uint32_t to) {
   const auto type = static_cast<DType>(from.dtype);
-  const std::byte* at = work.memory(from);
   if (type == DType::f32)
     copy<4>(task, to, at + 4 * place);
   else
@@ -113,8 +135,8 @@ TREK_TILE void load_beside(const Task& task, const Work& work, const Operand& fr
 TREK_TILE void load_tail(const Task& task, const Work& work, const Output& output) {
   each_step(work, [&](uint32_t s, const TailStep step) TREK_TILE_LAMBDA {
     if (is_operand(step))
-      load_beside(task, work, work.node.operand(step.index), beside_of(step, output),
-                  beside_at(task, s));
+      load_beside(task, work.node.operand(step.index), work.memory(work.node.operand(step.index)),
+                  beside_of(step, output), beside_at(task, s));
   });
 }
 // Has all that brought to the second-level cache.

@@ -97,7 +97,10 @@ struct Operand {
   uint8_t dtype;     // DType; none: the operand is absent, or is a scalar of `scalar`
   uint8_t scalar;    // index of the Scalar that gives it; kNoScalar where it is a tensor
   Map map;           // from the elements of the node to its own
-  uint16_t unused;
+  // Of several thin products, where it is a slice (plan::View::slice): 1 + the axis whose stride its elements are further on for
+  // each that the counter of the loop counts (ThinGroup::counter); else 0.
+  uint8_t slice;
+  uint8_t unused;
 };
 inline constexpr uint8_t kNoScalar = 0xFF;
 // Whether four elements from a multiple of four on can be copied at once, beside four of the result.
@@ -192,7 +195,9 @@ struct Program {
 struct Load {
   uint8_t operand;
   uint8_t slot;
-  uint8_t unused[2];
+  // Of a recurrent step (emulator/resident/recurrent.h): 1 + which of the results of the step before it is; 0: none.
+  uint8_t carried;
+  uint8_t unused;
 };
 
 inline constexpr uint32_t kNarrowSlots = 6;
@@ -520,7 +525,8 @@ struct ThinGroup {
   uint8_t products;    // 0: it is one product
   uint8_t others;      // of the table of operands: the right operand of the second product
   uint8_t place_bits;  // of the number of an output: beside it stands that of the product
-  uint8_t unused[3];
+  uint8_t counter;     // 1 + the scalar that says which slices a trip has; 0: it has none
+  uint8_t unused[2];
 };
 
 // How a thin product is divided up, and what is worked out of several.

@@ -95,16 +95,24 @@ Map Record::map(const Dimensions& dimensions) {
   return axes(merged);
 }
 
+// Where a tensor's elements lie.
+void Record::lie_in(const plan::View& view, Operand& entry) {
+  entry.offset = plan_.buffers[view.buffer].offset;
+  entry.dtype = static_cast<uint8_t>(view.type.dtype);
+  if (!view.slice) return;
+  entry.offset += view.slice->first * isa::byte_size(view.type.dtype);
+  if (view.slice->region == plan::kNone) return;
+  entry.slice = static_cast<uint8_t>(1 + axes({{1, view.slice->step}}).first);
+  counter_of_slices_ = static_cast<uint8_t>(
+      1 + scalar({PlanOperand::Kind::counter, view.slice->region}, DType::i64));
+}
+
 uint32_t Record::operand(PlanOperand from, const isa::Type& type, Map map) {
   Operand entry{};
   entry.scalar = kNoScalar;
   entry.map = map;
   entry.elements = type.scalar ? 1 : type.elements();
-  if (from.kind == PlanOperand::Kind::view) {
-    const plan::View& view = plan_.view(from.index);
-    entry.offset = plan_.buffers[view.buffer].offset;
-    entry.dtype = static_cast<uint8_t>(view.type.dtype);
-  }
+  if (from.kind == PlanOperand::Kind::view) lie_in(plan_.view(from.index), entry);
   const bool is_number = from.kind == PlanOperand::Kind::constant ||
                          from.kind == PlanOperand::Kind::counter ||
                          (from.kind == PlanOperand::Kind::view && type.scalar);
@@ -134,9 +142,8 @@ void Record::result(uint32_t index) {
   const plan::View& view = plan_.view(index);
   Operand entry{};
   entry.scalar = kNoScalar;
-  entry.offset = plan_.buffers[view.buffer].offset;
+  lie_in(view, entry);
   entry.elements = view.type.scalar ? 1 : view.type.elements();
-  entry.dtype = static_cast<uint8_t>(view.type.dtype);
   entry.map = {0, 0, Map::same};
   results_.push_back(entry);
 }

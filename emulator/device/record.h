@@ -76,6 +76,8 @@ class Record {
     return reads_same(entry) && operands_[entry].scalar == kNoScalar;
   }
   bool reads_row(uint32_t entry, int64_t columns) const;
+  // 1 + the scalar that is the counter of slices that it has; 0: none.
+  uint8_t counter_of_slices() const { return counter_of_slices_; }
   // Where in the arena it begins.
   int64_t offset(uint32_t entry) const { return operands_[entry].offset; }
   // Of an entry of the table of scalars.
@@ -125,6 +127,7 @@ class Record {
   bool keeps_fours(Map map) const;
   bool is_flat(const Program& program) const;
   uint32_t part(Operand of, int64_t bytes, Map map);
+  void lie_in(const plan::View& view, Operand& entry);
   Quick way_of(const Program& program) const;
   Quick quick() const;
 
@@ -139,6 +142,7 @@ class Record {
   std::vector<Axis> axes_;
   std::vector<int64_t> numbers_;
   std::vector<uint32_t> counters_;
+  uint8_t counter_of_slices_ = 0;
   std::map<uint32_t, uint32_t> held_operands_;
   std::map<uint32_t, uint32_t> held_phases_;
 };

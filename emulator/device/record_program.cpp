@@ -303,7 +303,7 @@ Program Record::program(const Draft& draft, bool narrow, uint32_t most_slots) {
   to.summed = narrow ? summed(draft) : 0;
   to.direct = narrow && is_direct(draft) ? 1 : 0;
   for (const auto& [operand, slot] : loads)
-    loads_.push_back({static_cast<uint8_t>(operand), static_cast<uint8_t>(slot), {0, 0}});
+    loads_.push_back({static_cast<uint8_t>(operand), static_cast<uint8_t>(slot), 0, 0});
   for (size_t s = 0; s < draft.steps.size(); ++s) {
     const Draft::Step& from = draft.steps[s];
     Step step = step_of(from, static_cast<size_t>(slots[s]), source);
@@ -343,7 +343,7 @@ void Record::group_program(const Draft& draft, ThinGroup& to) {
   to.loads = static_cast<uint8_t>(loads.size());
   for (const auto& [operand, load] : loads)
     loads_.push_back(
-        {static_cast<uint8_t>(operand), static_cast<uint8_t>(slot::kLoads + load), {0, 0}});
+        {static_cast<uint8_t>(operand), static_cast<uint8_t>(slot::kLoads + load), 0, 0});
 }
 
 }  // namespace trek::device

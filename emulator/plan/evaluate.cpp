@@ -14,6 +14,10 @@ using From = MicroStep::From;
 
 std::byte* Work::at(uint32_t view, int64_t index, bool writes) {
   const View& v = plan.view(view);
+  if (v.slice) {
+    index += v.slice->first;
+    if (v.slice->region != kNone) index += v.slice->step * world.counter(v.slice->region);
+  }
   const int64_t size = isa::byte_size(v.type.dtype);
   const int64_t begin = plan.buffers[v.buffer].offset + index * size;
   const auto holds = [&](const Box& box) {

@@ -17,6 +17,7 @@
 #include "emulator/plan/product.h"
 #include "emulator/plan/put_off.h"
 #include "emulator/plan/share.h"
+#include "emulator/plan/slices.h"
 #include "emulator/plan/split.h"
 #include "emulator/plan/split_products.h"
 #include "emulator/plan/take_updates.h"
@@ -43,6 +44,7 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
   plan.fusion = fusion.take_notes();
   if (options.fuse && !device.packs_panels) {
     take_updates(plan);
+    take_slices(plan);
     take_left_rows(plan, device);
   }
   split_long_reductions(plan);

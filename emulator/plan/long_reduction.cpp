@@ -77,7 +77,7 @@ bool LongReductions::is_long(const Node& node) const {
 }
 
 uint32_t LongReductions::view(uint32_t buffer, const Type& type) {
-  plan_.views.push_back({buffer, type});
+  plan_.views.push_back({buffer, type, std::nullopt});
   return static_cast<uint32_t>(plan_.views.size() - 1);
 }
 

@@ -212,7 +212,7 @@ uint32_t Lowering::view(Name name) {
   else
     buffer = buffers_[origin.index];
   const auto [at, is_new] = views_.emplace(std::pair(buffer, type.text()), plan_.views.size());
-  if (is_new) plan_.views.push_back({buffer, type});
+  if (is_new) plan_.views.push_back({buffer, type, std::nullopt});
   return at->second;
 }
 

@@ -95,10 +95,20 @@ struct Buffer {
   uint32_t last = 0;
 };
 
-// A typed reading of a whole buffer: a reshape is another view.
+// Some elements of a buffer, one behind the other, from `first` + `step` x the counter of a loop, `region`, on (slices.h). The
+// loop's trips are known; in none of them are these outside of the buffer, or some of another trip.
+struct Slice {
+  uint32_t region = kNone;  // kNone: `step` is 0
+  int64_t first = 0;
+  int64_t step = 0;
+  bool operator==(const Slice&) const = default;
+};
+
+// A typed reading of a whole buffer, of which a reshape is another one; or of a slice.
 struct View {
   uint32_t buffer = 0;
   isa::Type type;
+  std::optional<Slice> slice;
 };
 
 struct Operand {

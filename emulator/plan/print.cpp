@@ -11,13 +11,20 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
+// Which of a buffer's elements a slice begins with.
+std::string text_of(const Slice& slice) {
+  if (slice.region == kNone) return fmt::format("[{}]", slice.first);
+  return fmt::format("[{} + {} x counter of region {}]", slice.first, slice.step, slice.region);
+}
+
 std::string text_of(const Plan& plan, Operand operand) {
   switch (operand.kind) {
     case Operand::Kind::none:
       return "_";
     case Operand::Kind::view: {
       const View& view = plan.view(operand.index);
-      return fmt::format("{} {}", plan.buffers[view.buffer].name, view.type.text());
+      return fmt::format("{}{} {}", plan.buffers[view.buffer].name,
+                         view.slice ? text_of(*view.slice) : "", view.type.text());
     }
     case Operand::Kind::counter:
       return fmt::format("counter of region {}", operand.index);

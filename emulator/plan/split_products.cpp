@@ -207,7 +207,7 @@ void Products::by_blocks(Node& product, uint32_t optimizer) {
   for (size_t i = 0; i < 2; ++i) {
     Type& type = product.operand_types[i];
     type = Type::tensor(type.dtype, {blocks, semantics::kDotBlock, i == 0 ? shape.m : shape.n});
-    plan_.views.push_back({plan_.view(product.operands[i].index).buffer, type});
+    plan_.views.push_back({plan_.view(product.operands[i].index).buffer, type, std::nullopt});
     product.operands[i].index = static_cast<uint32_t>(plan_.views.size() - 1);
   }
   product.main_type.shape = {blocks, shape.m, shape.n};
@@ -229,7 +229,7 @@ Products::Sum Products::temporary(const Node& product, std::string_view part, co
       fmt::format("{}.{}", plan_.buffers[plan_.view(product.results[0]).buffer].name, part);
   buffer.bytes = sum.type.bytes();
   buffer.first = buffer.last = static_cast<uint32_t>(nodes_.size());
-  plan_.views.push_back({static_cast<uint32_t>(plan_.buffers.size()), sum.type});
+  plan_.views.push_back({static_cast<uint32_t>(plan_.buffers.size()), sum.type, std::nullopt});
   plan_.buffers.push_back(std::move(buffer));
   sum.view = {Operand::Kind::view, static_cast<uint32_t>(plan_.views.size() - 1)};
   return sum;

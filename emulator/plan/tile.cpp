@@ -1,6 +1,7 @@
 #include "emulator/plan/tile.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "emulator/plan/tiler.h"
 #include "emulator/plan/window.h"
@@ -20,19 +21,34 @@ void Tiler::start(const Node& node, int64_t first, int64_t count) {
   plan_.tasks.push_back(task);
 }
 
+// What all trips have of part of a slice, where that is a row.
+Box Tiler::in_all_trips(const Slice& slice, const Box& part) const {
+  Box all = part;
+  all.begin += slice.first;
+  if (slice.region == kNone) return all;
+  const Region& loop = plan_.regions[slice.region];
+  const int64_t step = slice.step * loop.step;  // from trip to trip
+  const auto trips = static_cast<int64_t>(loop.trips);
+  all.begin += slice.step * loop.from + (step < 0 ? step * (trips - 1) : 0);
+  all.rows = trips;
+  all.stride = std::abs(step);
+  return all;
+}
+
 void Tiler::add(Operand operand, const Box& part, bool write, bool partial) {
   if (operand.kind != Operand::Kind::view) return;
   const View& view = plan_.views[operand.index];
   const Buffer& buffer = plan_.buffers[view.buffer];
   if (buffer.bytes == 0 || part.empty()) return;
   const int64_t size = isa::byte_size(view.type.dtype);
-  Box box = part;
-  box.begin = buffer.offset + part.begin * size;
-  box.row_bytes = part.row_bytes * size;
-  box.stride = part.stride * size;
+  const Box all = view.slice ? in_all_trips(*view.slice, part) : part;
+  Box box = all;
+  box.begin = buffer.offset + all.begin * size;
+  box.row_bytes = all.row_bytes * size;
+  box.stride = all.stride * size;
   box.buffer = view.buffer;
   box.write = write;
-  box.partial = partial;
+  box.partial = partial || (write && view.slice);
   box.immutable = !write && buffer.immutable;
   if (box.rows == 1 || box.stride == box.row_bytes) {  // one shape for one thing
     box.row_bytes *= box.rows;

@@ -28,6 +28,7 @@ class Tiler {
   void whole(Node& node);
   // Begins a task; add() gives it boxes.
   void start(const Node& node, int64_t first, int64_t count);
+  Box in_all_trips(const Slice& slice, const Box& part) const;
   void add(Operand operand, const Box& part, bool write, bool partial);
   void read_scalars(const Node& node);
   void read_program(const Node& node, const std::vector<MicroStep>& program,

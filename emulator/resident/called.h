@@ -32,6 +32,14 @@ extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t 
 #endif
 #endif
 
+#ifndef TREK_SPECIALISED
+// See device/matrix_thin_tail.h.
+extern "C" __attribute__((device, always_inline)) int64_t trek_counter(uint32_t number) {
+  using namespace trek::resident;
+  return pipeline().slot[Place().number() % kSlots].due.counters[number];
+}
+#endif
+
 #ifdef TREK_HAS_TAGS
 // See device/words.h.
 extern "C" __attribute__((device, always_inline)) uint32_t trek_tag() {

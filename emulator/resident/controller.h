@@ -123,8 +123,11 @@ class Controller {
   }
   // The same of tasks that wait for words, in the slots of one trip. The walker stands behind them.
   TREK_RESIDENT void repeat_together(uint32_t tasks, uint32_t trips) {
+    // Of moves as many as words of other trips are kept for.
+    const bool moves = next_slot().record.kind == Kind::words;
+    const uint32_t most = moves ? device::kTripsTogether : trips;
     while (trips != 0) {
-      const uint32_t times = trips < device::kTripsTogether ? trips : device::kTripsTogether;
+      const uint32_t times = trips < most ? trips : most;
       for (uint32_t i = 0; i < tasks; ++i) {
         Slot& slot = next_slot();
         if (lane_ == 0) {
@@ -141,14 +144,23 @@ class Controller {
       trips -= times;
     }
   }
-  // Whether the next slots have tasks that wait for words, of which compute warps take a few together.
+  // Whether the next slots have tasks that wait for words, of which compute warps take a few together: two moves, which may
+  // wait for counters of trips long before, or recurrent steps, which then wait for nothing else.
   TREK_RESIDENT bool are_in_words(uint32_t tasks) {
     if (tasks > kMostTogether) return false;
     for (uint32_t n = n_; n < n_ + tasks; ++n) {
       barrier_wait(&shared().freed[n % kSlots], phase(n - kSlots));
-      if (shared().slot[n % kSlots].record.kind != Kind::words) return false;
+      const Slot& slot = shared().slot[n % kSlots];
+      const bool may = slot.record.kind == Kind::recurrent
+                           ? !waits(slot)
+                           : slot.record.kind == Kind::words && tasks <= kMovesTogether;
+      if (!may) return false;
     }
     return true;
+  }
+  // Whether a task waits for any counter.
+  TREK_RESIDENT bool waits(const Slot& slot) const {
+    return any_of_warp(lane_ < slot.due.waits && slot.due.counter[lane_] != kNoCounter);
   }
   TREK_RESIDENT void give_again() {
     if (lane_ == 0) next_slot().is_here = 1;
@@ -157,9 +169,8 @@ class Controller {
   // Whether a task concerns nobody but its block, and cannot trap: it waits for nothing, raises nothing, and nothing
   // that it is told is new in another trip. So its trips need no slots of their own.
   TREK_RESIDENT bool is_alone(const Slot& slot) const {
-    const bool waits = lane_ < slot.due.waits && slot.due.counter[lane_] != kNoCounter;
     return slot.record.kind == Kind::quick && slot.record.signals == 0 && slot.record.reads == 0 &&
-           !any_of_warp(waits);
+           !waits(slot);
   }
 
   // walker_ lives in lane 0, but for the regions: what it has counted, only lane 0 knows. The lanes share what

@@ -48,12 +48,17 @@ TREK_RESIDENT void name_due(Due& due, const Walker& walker, const Record& record
   due.is_first = walker.is_first_trip(record) ? 1 : 0;
 }
 
+// Counter `i` after so many more trips, modulo 2^64.
+TREK_RESIDENT int64_t counter_after(const Due& due, uint32_t i, uint64_t trips) {
+  return static_cast<int64_t>(static_cast<uint64_t>(due.counters[i]) +
+                              static_cast<uint64_t>(due.steps[i]) * trips);
+}
+
 // The same of `1 << trips_bits` trips later.
 TREK_RESIDENT void move_on(Due& due, uint32_t trips_bits, uint32_t lane, uint32_t lanes) {
   for (uint32_t i = lane; i < due.waits; i += lanes) due.target[i] += due.counts[i] << trips_bits;
   for (uint32_t i = lane; i < due.reads; i += lanes)
-    due.counters[i] = static_cast<int64_t>(static_cast<uint64_t>(due.counters[i]) +
-                                           (static_cast<uint64_t>(due.steps[i]) << trips_bits));
+    due.counters[i] = counter_after(due, i, uint64_t{1} << trips_bits);
   if (lane != 0) return;
   due.moment += uint64_t{1} << (24 + trips_bits);
   due.is_first = 0;
@@ -62,6 +67,8 @@ TREK_RESIDENT void move_on(Due& due, uint32_t trips_bits, uint32_t lane, uint32_
 // The same of `trips` trips before.
 TREK_RESIDENT void move_back(Due& due, uint32_t trips, uint32_t lane, uint32_t lanes) {
   for (uint32_t i = lane; i < due.waits; i += lanes) due.target[i] -= due.counts[i] * trips;
+  for (uint32_t i = lane; i < due.reads; i += lanes)
+    due.counters[i] = counter_after(due, i, -uint64_t{trips});
   if (lane == 0) due.moment -= uint64_t{trips} << 24;
 }
 

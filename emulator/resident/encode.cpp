@@ -12,6 +12,7 @@
 #include "emulator/loading.h"
 #include "emulator/resident/pipeline.h"
 #include "emulator/resident/places.h"
+#include "emulator/resident/recurrent.h"
 #include "emulator/resident/tags.h"
 
 namespace trek::resident {
@@ -165,7 +166,8 @@ void Encoder::place_areas() {
   packed_.resize(plan_.tasks.size());
   std::vector<const device::Node*> nodes;
   for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
-  tagged_ = tagged_nodes_of(plan_, nodes);
+  const RecurrentNodes recurrent = recurrent_nodes(plan_, nodes, places_);
+  tagged_ = tagged_nodes_of(plan_, nodes, recurrent.may);
   const auto padded = [](uint64_t bytes) { return (bytes + 255) / 256 * 256; };
   uint64_t end = padded(image_.arena_bytes);
   const auto place = [&](uint64_t bytes) {
@@ -208,6 +210,12 @@ void Encoder::place_areas() {
     node.areas_at = static_cast<uint32_t>(at);
     node.bytes = static_cast<uint32_t>(bytes.size());
     if (device::is_in_words(node)) descriptors_[n].kind = Kind::words;
+    if (!recurrent.may[n] || of.left == kNone) continue;
+    descriptors_[n].kind = Kind::recurrent;
+    auto* loads = reinterpret_cast<device::Load*>(bytes.data() + node.loads_at) +
+                  node.matrix.thin.group.first_load;
+    for (size_t l = 0; l < recurrent.carried[n].size(); ++l)
+      loads[l].carried = recurrent.carried[n][l];
   }
 }
 
@@ -342,7 +350,7 @@ void Encoder::encode_task(uint32_t index) {
   record.reads = static_cast<uint8_t>(descriptor.reads.size());
   std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
   record.first = task.first;
-  record.count = record.kind == Kind::stays    ? places_.count[index]
+  record.count = places_.count[index] != 0     ? places_.count[index]
                  : record.kind == Kind::copied ? append_brought(descriptor, task.first)
                                                : task.count + packed_[index];
   record.loop = innermost_loop(task.region);

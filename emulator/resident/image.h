@@ -30,7 +30,8 @@ enum class Kind : uint8_t {
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   long_thin,  // the same, whose descriptor has no room in a slot: several that are joined, or that make their rows
   words,  // the same, of a quick move with words, at most kWordsOfTask elements (device/word_moves.h)
-  stays,   // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
+  stays,  // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
+  recurrent,  // the same, of a recurrent step (recurrent.h)
   copied,  // the same, of a product whose operands have tensor maps; at `count` in Launch::descriptors, in units of 16
            // bytes, lies what is brought for it (device::tensor::Brought)
   decide,  // processor 0: works out trips, and tells all processors

@@ -28,8 +28,9 @@
 
 namespace trek::resident {
 
-inline constexpr uint32_t kSlots = 8;         // a power of two
-inline constexpr uint32_t kMostTogether = 2;  // Slot::together
+inline constexpr uint32_t kSlots = 8;          // a power of two
+inline constexpr uint32_t kMostTogether = 4;   // Slot::together
+inline constexpr uint32_t kMovesTogether = 2;  // the same, of Kind::words
 inline constexpr uint32_t kMostComputeWarps = device::kMostBlockThreads / 32;
 inline constexpr uint32_t kOtherThreads = 4 * 32;
 // Of a kernel that is made for a program the JIT says how many (device::block_threads()); none may be compiled with fewer
@@ -49,8 +50,8 @@ struct Slot {
   const unsigned char* descriptors;  // and the descriptor
   uint32_t lines;                    // of 16 bytes of the descriptor that are to come
   uint32_t is_here;                  // record and descriptor came for the task before in this slot
-  // That the task is executed: 1, but of Kind::quick, and of Kind::words, whose tasks of so many slots from the first on are
-  // executed in turn then, each in as many trips.
+  // That the task is executed: 1, but of Kind::quick, and of Kind::words and Kind::recurrent, whose tasks of so many slots
+  // from the first on are executed in turn then, each in as many trips.
   uint32_t times;
   uint32_t together;
   uint64_t began;            // of a profile, in ns

@@ -197,6 +197,10 @@ TREK_RESIDENT void compute() {
       perform_thin();
     } else if (kind == Kind::stays) {
       if (same_for_all(perform_stays() ? 1 : 0) != 0) continue;
+#ifdef TREK_SM90A
+    } else if (kind == Kind::recurrent) {
+      if (same_for_all(perform_recurrent() ? 1 : 0) != 0) continue;
+#endif
     } else if (kind == Kind::long_thin) {
       perform_long_thin();
     } else if (kind == Kind::quick) {

@@ -27,15 +27,17 @@ bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
 
 class Finder {
  public:
-  Finder(const plan::Plan& plan, std::span<const Node* const> nodes)
-      : plan_(plan), nodes_(nodes), found_(plan) {}
+  Finder(const plan::Plan& plan, std::span<const Node* const> nodes,
+         const std::vector<bool>& recurrent)
+      : plan_(plan), nodes_(nodes), recurrent_(recurrent), found_(plan) {}
 
   TaggedNodes run() {
     if (plan_.device.has_tags) {
       find_writers();
       find_raisers();
       for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
-        if (is_simple(nodes_[n])) look_at(n);
+        if (is_simple(n)) look_at(n);
+      forget_unlinked();
     }
     return std::move(found_);
   }
@@ -59,11 +61,12 @@ class Finder {
   }
 
   // One row, one part, an output a thread; of one product all that stands beside it in registers. Where it is interpreted, one
-  // product whose columns stay (device/matrix_thin_stays.h), and the descriptor is in a slot.
-  bool is_simple(const Node* node) const {
+  // product whose columns stay (device/matrix_thin_stays.h), or a recurrent step, and the descriptor is in a slot.
+  bool is_simple(uint32_t n) const {
+    const Node* node = nodes_[n];
     if (node == nullptr || !device::is_thin(*node)) return false;
     const device::Thin& cut = node->matrix.thin.cut;
-    if (plan_.device.interprets && (cut.stays == 0 || is_group(*node) ||
+    if (plan_.device.interprets && (cut.stays == 0 || (is_group(*node) && !recurrent_[n]) ||
                                     node->bytes + 16 + sizeof(device::Areas) > device::kNodeBytes))
       return false;
     return cut.rows == 1 && cut.alone != 0 &&
@@ -80,7 +83,7 @@ class Finder {
     if (buffer.kind != plan::BufferKind::tensor_register || maker >= reader) return kNone;
     const plan::Node& made = plan_.nodes[maker];
     const Node* node = nodes_[maker];
-    if (made.region != plan_.nodes[reader].region || !is_simple(node) || made.put) return kNone;
+    if (made.region != plan_.nodes[reader].region || !is_simple(maker) || made.put) return kNone;
     const uint32_t index = result_index(maker, plan_.view(from.index).buffer);
     if (found_.nodes[maker].bytes != 0 && found_.nodes[maker].result_index != index) return kNone;
     const device::Operand& result = node->result(index);
@@ -108,7 +111,7 @@ class Finder {
     const plan::Node& made = plan_.nodes[maker];
     const Node* node = nodes_[maker];
     const uint32_t index = result_index(maker, number);
-    if (!is_simple(node) || node->matrix.m != 1 ||
+    if (!is_simple(maker) || node->matrix.m != 1 ||
         (found_.nodes[maker].bytes != 0 && found_.nodes[maker].result_index != index))
       return kNone;
     const Node& reads = *nodes_[reader];
@@ -131,6 +134,24 @@ class Finder {
     tagged.left_words = static_cast<uint32_t>(words);
     return maker;
   }
+  // Steps of a loop have their rows in words all together, or none of them.
+  void forget_unlinked() {
+    for (uint32_t r = 0; r < plan_.regions.size(); ++r) {
+      const plan::Region& loop = plan_.regions[r];
+      const uint32_t first = loop.first_node;
+      if (first == loop.end_node || !recurrent_[first] || plan_.nodes[first].region != r) continue;
+      const std::span steps(found_.nodes.data() + first, loop.end_node - first);
+      if (std::ranges::all_of(steps, [](const TaggedNode& of) { return of.left != kNone; }))
+        continue;
+      std::ranges::fill(steps, TaggedNode{});
+      for (uint32_t t = loop.first_task; t < loop.end_task; ++t) {
+        const plan::Task& task = plan_.tasks[t];
+        std::fill_n(found_.late.begin() + task.first_wait, task.waits, false);
+        found_.more[t].clear();
+      }
+    }
+  }
+
   // The one node of a loop that writes a buffer, or kNone.
   uint32_t writer_in_loop(uint32_t region, uint32_t buffer) const {
     uint32_t writer = kNone;
@@ -141,6 +162,14 @@ class Finder {
         writer = n;
       }
     return writer;
+  }
+  // Whether a loop that has no other in it writes a buffer; of any other region it is taken for granted.
+  bool is_written_in(uint32_t region, uint32_t buffer) const {
+    if (!has_trips_in_turn(plan_, region)) return true;
+    for (uint32_t n = plan_.regions[region].first_node; n < plan_.regions[region].end_node; ++n)
+      for (const uint32_t view : plan_.nodes[n].results)
+        if (plan_.view(view).buffer == buffer) return true;
+    return false;
   }
   uint32_t result_index(uint32_t maker, uint32_t buffer) const {
     const std::vector<uint32_t>& results = plan_.nodes[maker].results;
@@ -262,6 +291,7 @@ class Finder {
     for (uint32_t i = 1; i < of.operands.size(); ++i) {
       if (is_constant(of.operands[i])) continue;
       const uint32_t buffer = plan_.view(of.operands[i].index).buffer;
+      if (!is_written_in(of.region, buffer)) continue;
       const uint32_t writer =
           tagged.is_carried ? writer_in_loop(of.region, buffer) : writer_[buffer];
       const bool is_left = buffer == plan_.view(tagged.left_view).buffer;
@@ -307,6 +337,7 @@ class Finder {
 
   const plan::Plan& plan_;
   std::span<const Node* const> nodes_;
+  const std::vector<bool>& recurrent_;
   TaggedNodes found_;
   std::vector<uint32_t> writer_;  // per buffer: the node, kMany, or kNone
   std::vector<uint32_t> raiser_;  // per counter, the same
@@ -320,8 +351,9 @@ bool has_trips_in_turn(const plan::Plan& plan, uint32_t region) {
                               [&](const plan::Region& r) { return r.parent == region; });
 }
 
-TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes) {
-  TaggedNodes found = Finder(plan, nodes).run();
+TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes,
+                            const std::vector<bool>& recurrent) {
+  TaggedNodes found = Finder(plan, nodes, recurrent).run();
   settle_late_waits(plan, found);
   if (plan.device.has_tagged_moves) find_tagged_moves(plan, nodes, found);
   return found;

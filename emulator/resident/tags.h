@@ -1,6 +1,6 @@
 // Which thin products, and which moves (tagged_moves.h), give their results in words that say that they are there, who reads
 // these, and for which counters a task then need not wait before it begins: see ../device/words.h for what is gained. Of
-// products that are interpreted it is those whose columns stay, on Hopper's level.
+// products that are interpreted it is those whose columns stay, on Hopper's level: single ones, and recurrent steps.
 //
 // The plan is what it was, and so is the proof of it: a product that reads a row in words still waits for the counter of
 // those that made it, but behind its work, before it raises its own (Record::late). So what the plan takes from such a wait
@@ -58,7 +58,8 @@ struct TaggedNodes {
 // Whether a region is a loop with none in it, so that its trips have numbers one after the other.
 bool has_trips_in_turn(const plan::Plan& plan, uint32_t region);
 
-// `nodes` are the descriptors of the plan's nodes.
-TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes);
+// `nodes` are the descriptors of the plan's nodes, and `recurrent` those that may be recurrent steps (recurrent.h).
+TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes,
+                            const std::vector<bool>& recurrent);
 
 }  // namespace trek::resident

@@ -4,27 +4,43 @@
 
 #ifdef __CUDA__
 
+#include "emulator/device/execute.h"
 #include "emulator/device/word_moves.h"
 #include "emulator/resident/current.h"
 
 namespace trek::resident {
 namespace {
 
-// Tasks in words, of kTasks slots from this one on, for all their trips. Nothing but words is waited for in between, so
+// Waits until the inputs of the tasks in `tasks` slots from this one on are there that do not come in words, and says whether
+// these are to be executed.
+TREK_RESIDENT bool are_ready(Shared& shared, uint32_t tasks) {
+  const Place place;
+  const uint32_t n = same_for_all(place.number());
+  bool ready = is_ready(shared, shared.slot[n % kSlots], place);
+  for (uint32_t i = 1; i < tasks; ++i) {
+    barrier_wait(&shared.filled[(n + i) % kSlots], phase(n + i));
+    barrier_wait(&shared.ready[(n + i) % kSlots], phase(n + i));
+    ready = same_for_all(ready && shared.slot[(n + i) % kSlots].skip == 0 ? 1 : 0) != 0;
+  }
+  return ready;
+}
+// Of a profile: each of these tasks has had the same part of the time.
+TREK_RESIDENT void share_out_time(Shared& shared, uint32_t tasks) {
+  if (shared.launch.profile == nullptr || thread_number() != 0) return;
+  const uint32_t n = Place().number();
+  const uint64_t now = nanoseconds();
+  const uint64_t each = (now - shared.slot[n % kSlots].began) / tasks;
+  for (uint32_t i = 0; i < tasks; ++i) shared.slot[(n + i) % kSlots].began = now - each;
+}
+
+// Moves in words, of kTasks slots from this one on, for all their trips. Nothing but words is waited for in between, so
 // warps do not meet. The last of these slots is the caller's to go on from.
 template <uint32_t kTasks>
 TREK_RESIDENT void move_together(Shared& shared) {
-  const Place place;
-  const uint32_t n = same_for_all(place.number());
+  const uint32_t n = same_for_all(Place().number());
   const auto slot_of = [&](uint32_t i) -> Slot& { return shared.slot[(n + i) % kSlots]; };
   const uint32_t trips = same_for_all(slot_of(0).times);
-  bool ready = is_ready(shared, slot_of(0), place);
-  for (uint32_t i = 1; i < kTasks; ++i) {
-    barrier_wait(&shared.filled[(n + i) % kSlots], phase(n + i));
-    barrier_wait(&shared.ready[(n + i) % kSlots], phase(n + i));
-    ready = same_for_all(ready && slot_of(i).skip == 0 ? 1 : 0) != 0;
-  }
-  if (ready) {
+  if (are_ready(shared, kTasks)) {
     device::WordMove moves[kTasks];
     KeptWords& kept = shared.kept_words[thread_number() / 32];
     TREK_UNROLLED
@@ -56,15 +72,11 @@ TREK_RESIDENT void move_together(Shared& shared) {
       TREK_UNROLLED
       for (uint32_t i = 0; i < kTasks; ++i) moves[i].go(trip, leaves);
     }
-    if (shared.launch.profile != nullptr && thread_number() == 0) {
-      const uint64_t now = nanoseconds();
-      const uint64_t each = (now - slot_of(0).began) / kTasks;
-      for (uint32_t i = 0; i < kTasks; ++i) slot_of(i).began = now - each;
-    }
+    share_out_time(shared, kTasks);
   }
   for (uint32_t i = 1; i < kTasks; ++i) Place().go_on(false);
 }
-static_assert(kMostTogether == 2);
+static_assert(kMovesTogether == 2);
 static_assert(kWordsOfTask <= device::quick_detail::kMovesAtOnce * device::kBlockThreads);
 TREK_RESIDENT_CALL void perform_words() {
   Shared& shared = pipeline();
@@ -75,6 +87,72 @@ TREK_RESIDENT_CALL void perform_words() {
   else
     move_together<1>(shared);
 }
+
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
+// Recurrent steps, of as many slots from this one on as are told together, for all their trips, and those behind them that
+// have the same columns.
+class Recurrent {
+ public:
+  TREK_RESIDENT Recurrent() { come(); }
+  // Not slot.node: the compiler is to see that it is in shared memory.
+  TREK_RESIDENT const device::Node& node(uint32_t i) const {
+    return *reinterpret_cast<const device::Node*>(slot(i).descriptor);
+  }
+  TREK_RESIDENT int64_t tile() const { return slot(0).record.first; }
+  TREK_RESIDENT device::ThinPlace place() const { return {slot(0).record.count}; }
+  TREK_RESIDENT uint32_t together() const { return together_; }
+  TREK_RESIDENT uint32_t trips() const { return same_for_all(slot(0).times); }
+  TREK_RESIDENT device::thin::RecurrentStep step(uint32_t i, uint32_t trip) const {
+    const Slot& at = slot(i);
+    const device::Node& of = node(i);
+    const uint32_t scalar = of.matrix.thin.group.counter;
+    int64_t counter = 0;
+    if (scalar != 0)
+      counter = counter_after(at.due, static_cast<uint32_t>(of.scalar(scalar - 1).value), trip);
+    return {of, static_cast<uint32_t>(at.due.moment >> 24) + trip, counter, at.due.is_first != 0,
+            i == 0 && trip == 0};
+  }
+  TREK_RESIDENT bool ready() const { return are_ready(pipeline(), together_); }
+  TREK_RESIDENT bool next() {
+    share_out_time(pipeline(), together_);
+    const device::ThinPlace before = place();
+    for (uint32_t i = 1; i < together_; ++i) Place().go_on(false);
+    if (!before.is_followed()) return false;
+    has_gone_on_ = true;
+    Place().go_on(false);
+    block_of_units(pipeline()).sync();
+    const uint32_t n = Place().number();
+    barrier_wait(&pipeline().filled[n % kSlots], phase(n));
+    come();
+    const bool is_same = slot(0).record.kind == Kind::recurrent && place().is_same(before);
+    if (same_for_all(is_same ? 1 : 0) == 0) return false;
+    has_gone_on_ = false;
+    return true;
+  }
+  // As of Staying.
+  TREK_RESIDENT bool has_gone_on() const { return has_gone_on_; }
+
+ private:
+  TREK_RESIDENT void come() {
+    n_ = same_for_all(Place().number());
+    together_ = same_for_all(slot(0).together);
+  }
+  TREK_RESIDENT const Slot& slot(uint32_t i) const { return pipeline().slot[(n_ + i) % kSlots]; }
+
+  uint32_t n_;
+  uint32_t together_;
+  bool has_gone_on_ = false;
+};
+// Whether it has gone on itself.
+TREK_RESIDENT_CALL bool perform_recurrent() {
+  Shared& shared = pipeline();
+  Recurrent tasks;
+  device::execute_recurrent(
+      block_of_units(shared), tasks,
+      device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
+  return tasks.has_gone_on();
+}
+#endif
 
 }  // namespace
 }  // namespace trek::resident
