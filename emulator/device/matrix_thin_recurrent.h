@@ -291,8 +291,8 @@ class Recurrence {
 }  // namespace thin
 
 // Tasks of a recurrent loop, and those behind them. `tasks` has some at hand: of one trip `together()`, in order, for
-// `trips()` trips; node(0), tile() and place() are the first one's, and step(i, trip) is what the i-th is told. ready() and
-// next() as of OneStaying, for all at hand.
+// `trips()` trips; node(0), tile() and place() are the first one's, and step(i, trip) is what the i-th is told. ready() as of
+// OneStaying, for all at hand; next() goes on behind these, and says whether what comes is of the same loop.
 template <class Tasks>
 TREK_TILE void multiply_recurrent(const Task& task, Tasks& tasks, std::byte* arena) {
   const thin::Recurrence<Tasks> recurrence(task, tasks, arena);

@@ -197,10 +197,6 @@ TREK_RESIDENT void compute() {
       perform_thin();
     } else if (kind == Kind::stays) {
       if (same_for_all(perform_stays() ? 1 : 0) != 0) continue;
-#ifdef TREK_SM90A
-    } else if (kind == Kind::recurrent) {
-      if (same_for_all(perform_recurrent() ? 1 : 0) != 0) continue;
-#endif
     } else if (kind == Kind::long_thin) {
       perform_long_thin();
     } else if (kind == Kind::quick) {
@@ -215,6 +211,11 @@ TREK_RESIDENT void compute() {
       perform_move();
     } else if (device::kHasWords && kind == Kind::words) {
       perform_words();
+#ifdef TREK_SM90A
+    } else if (kind == Kind::recurrent) {
+      perform_recurrent();
+      continue;
+#endif
     } else if (is_ready(shared, slot, place)) {
       if (kind == Kind::halt) return Place().go_on(false);
       if (kind == Kind::calls) {

@@ -113,24 +113,18 @@ class Recurrent {
             i == 0 && trip == 0};
   }
   TREK_RESIDENT bool ready() const { return are_ready(pipeline(), together_); }
+  // Of the same loop: tasks of another may have the same columns, but other tails or steps.
   TREK_RESIDENT bool next() {
     share_out_time(pipeline(), together_);
-    const device::ThinPlace before = place();
-    for (uint32_t i = 1; i < together_; ++i) Place().go_on(false);
-    if (!before.is_followed()) return false;
-    has_gone_on_ = true;
-    Place().go_on(false);
+    const uint16_t loop = slot(0).record.loop;
+    for (uint32_t i = 0; i < together_; ++i) Place().go_on(false);
     block_of_units(pipeline()).sync();
     const uint32_t n = Place().number();
     barrier_wait(&pipeline().filled[n % kSlots], phase(n));
     come();
-    const bool is_same = slot(0).record.kind == Kind::recurrent && place().is_same(before);
-    if (same_for_all(is_same ? 1 : 0) == 0) return false;
-    has_gone_on_ = false;
-    return true;
+    const Record& record = slot(0).record;
+    return same_for_all(record.kind == Kind::recurrent && record.loop == loop ? 1 : 0) != 0;
   }
-  // As of Staying.
-  TREK_RESIDENT bool has_gone_on() const { return has_gone_on_; }
 
  private:
   TREK_RESIDENT void come() {
@@ -141,16 +135,14 @@ class Recurrent {
 
   uint32_t n_;
   uint32_t together_;
-  bool has_gone_on_ = false;
 };
-// Whether it has gone on itself.
-TREK_RESIDENT_CALL bool perform_recurrent() {
+// Goes on to what comes behind them.
+TREK_RESIDENT_CALL void perform_recurrent() {
   Shared& shared = pipeline();
   Recurrent tasks;
   device::execute_recurrent(
       block_of_units(shared), tasks,
       device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
-  return tasks.has_gone_on();
 }
 #endif
 
