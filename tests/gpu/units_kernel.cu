@@ -3,6 +3,12 @@
 
 namespace trek::device {
 
+// Of the environment: what a frame is asked for by thin products (matrix_thin_tail.h).
+__attribute__((shared)) static const int64_t* counters;
+extern "C" __attribute__((device)) int64_t trek_counter(uint32_t number) {
+  return counters[number];
+}
+
 struct ProbeTask {
   const Node* node;
   int64_t first;
@@ -16,6 +22,7 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void e
   const uint32_t thread = __nvvm_read_ptx_sreg_tid_x();
   if (thread >= kBlockThreads) return;
   const Block block{thread, kBlockThreads, shared, kSharedBytes};
+  if (thread == 0) counters = environment.counters;
   if (thread == 0) begin_tasks(block);
   for (uint32_t t = 0; t < count; ++t) {
     if (thread == 0) fault = kNoFault;
