@@ -47,7 +47,8 @@ class Finder {
     if (node == nullptr || !places_.stays[n] || node->matrix.thin.group.products == 0) return false;
     const device::Thin& cut = node->matrix.thin.cut;
     return cut.rows == 1 && cut.k <= kMostElements && cut.k % 4 == 0 &&
-           kMostTogether * device::thin::kAimedBytes * node->matrix.tile_columns <= cut.bytes &&
+           int64_t{kMostTogether} * device::thin::kAimedBytes * node->matrix.tile_columns <=
+               cut.bytes &&
            node->bytes + 16 + sizeof(device::Areas) <= device::kNodeBytes;
   }
   // Whether the slices that a node gives in two trips are less than 2 GiB apart.

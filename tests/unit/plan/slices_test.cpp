@@ -21,7 +21,7 @@ struct Network {
       "%own = slice @x, at=[$t,1,0], size=[1,1,24]\n"
       "%row = reshape %own, shape=[1,24]\n";
   std::string_view put = "%new = reshape %h, shape=[1,1,24]\nupdate! @y, %new, at=[$t,2,0]\n";
-  std::string_view behind = "";
+  std::string_view behind = {};
 
   std::string text() const {
     return fmt::format(

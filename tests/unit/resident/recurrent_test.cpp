@@ -20,7 +20,7 @@ struct Network {
   int hidden = 64;
   std::string_view bias = "bias=%row, ";
   std::string_view join = "%h{S + 1} = mul %a, %b";
-  std::string_view behind = "";
+  std::string_view behind = {};
 
   std::string text() const {
     return fmt::format(
