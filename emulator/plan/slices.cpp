@@ -57,16 +57,23 @@ std::optional<Slice> slice_of(const Plan& plan, const Attribute& at, const Shape
   return overlaps ? std::nullopt : std::optional(slice);
 }
 
+bool is_group_of_a_row(const Node& node) {
+  if (!is_group(node)) return false;
+  const MatrixShape shape = matrix_shape(node);
+  return shape.m == 1 && shape.batches == 1;
+}
+
+// Of a plan as it is when this is made: who takes some of it makes another for the rest.
 class Taker {
  public:
   explicit Taker(Plan& plan) : plan_(plan), uses_(plan), gone_(plan.nodes.size()) {}
 
-  void run() {
-    for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
-      if (!is_group(plan_.nodes[n])) continue;
-      const MatrixShape shape = matrix_shape(plan_.nodes[n]);
-      if (shape.m == 1 && shape.batches == 1) take_slices_of(n, shape.n);
-    }
+  void take_slices() {
+    for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
+      if (is_group_of_a_row(plan_.nodes[n])) take_slices_of(n, matrix_shape(plan_.nodes[n]).n);
+    remove_nodes(plan_, gone_);
+  }
+  void take_updates() {
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
       if (plan_.nodes[n].opcode == Opcode::Update && plan_.nodes[n].unit == Unit::move)
         take_update(n);
@@ -150,9 +157,7 @@ class Taker {
     if (next == writers.begin()) return kNone;
     const uint32_t from = *std::prev(next);
     const Node& group = plan_.nodes[from];
-    if (!is_group(group) || group.region != plan_.nodes[n].region) return kNone;
-    const MatrixShape shape = matrix_shape(group);
-    return shape.m == 1 && shape.batches == 1 ? from : kNone;
+    return is_group_of_a_row(group) && group.region == plan_.nodes[n].region ? from : kNone;
   }
   size_t result_of(const Node& node, uint32_t buffer) const {
     return static_cast<size_t>(
@@ -173,6 +178,10 @@ class Taker {
 
 }  // namespace
 
-void take_slices(Plan& plan) { Taker(plan).run(); }
+// What slices were of is read by other nodes, and later, before updates are looked at.
+void take_slices(Plan& plan) {
+  Taker(plan).take_slices();
+  Taker(plan).take_updates();
+}
 
 }  // namespace trek::plan
