@@ -44,6 +44,19 @@ bool NodeUses::has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32
   return next != nodes.end() && *next <= to;
 }
 
+uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer) {
+  const auto found = std::ranges::find_if(
+      node.results, [&](uint32_t view) { return plan.view(view).buffer == buffer; });
+  return static_cast<uint32_t>(found - node.results.begin());
+}
+
+bool is_written_in(const Plan& plan, const Region& region, uint32_t buffer) {
+  const auto begin = plan.nodes.begin();
+  return std::any_of(begin + region.first_node, begin + region.end_node, [&](const Node& node) {
+    return result_in(plan, node, buffer) != node.results.size();
+  });
+}
+
 bool has_steps(const Plan& plan) {
   return std::ranges::any_of(plan.nodes,
                              [](const Node& node) { return node.unit == Unit::optimizer; });

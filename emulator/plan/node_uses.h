@@ -45,6 +45,11 @@ class NodeUses {
   std::vector<std::vector<uint32_t>> writes_;
 };
 
+// Which of a node's results is in a buffer; how many it has where none is.
+uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer);
+// Whether a node of a region, or of one within it, gives something in a buffer.
+bool is_written_in(const Plan& plan, const Region& region, uint32_t buffer);
+
 // Whether a plan has steps of optimizers.
 bool has_steps(const Plan& plan);
 

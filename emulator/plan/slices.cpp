@@ -142,7 +142,7 @@ class Taker {
         uses_.is_read(to, from, n - 1) || uses_.is_written(to, from, n - 1) ||
         plan_.buffers[to].first > from)
       return;
-    const size_t result = result_of(group, patch);
+    const uint32_t result = result_in(plan_, group, patch);
     take(n, from,
          fmt::format("update of {} into the products that give {}", plan_.buffers[to].name,
                      plan_.buffers[patch].name));
@@ -159,14 +159,8 @@ class Taker {
     const Node& group = plan_.nodes[from];
     return is_group_of_a_row(group) && group.region == plan_.nodes[n].region ? from : kNone;
   }
-  size_t result_of(const Node& node, uint32_t buffer) const {
-    return static_cast<size_t>(
-        std::ranges::find_if(node.results,
-                             [&](uint32_t view) { return plan_.view(view).buffer == buffer; }) -
-        node.results.begin());
-  }
   bool touches(const Node& node, uint32_t buffer) const {
-    return result_of(node, buffer) != node.results.size() ||
+    return result_in(plan_, node, buffer) != node.results.size() ||
            std::ranges::any_of(node.operands,
                                [&](Operand operand) { return uses_.buffer_of(operand) == buffer; });
   }

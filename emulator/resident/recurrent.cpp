@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "emulator/device/matrix_thin_cut.h"
+#include "emulator/plan/node_uses.h"
 #include "emulator/resident/pipeline.h"
 #include "emulator/resident/tags.h"
 
@@ -49,7 +50,7 @@ class Finder {
     return cut.rows == 1 && cut.k <= kMostElements && cut.k % 4 == 0 &&
            int64_t{kMostTogether} * device::thin::kAimedBytes * node->matrix.tile_columns <=
                cut.bytes &&
-           node->bytes + 16 + sizeof(device::Areas) <= device::kNodeBytes;
+           has_room_for_areas(*node);
   }
   // Whether the slices that a node gives in two trips are less than 2 GiB apart.
   bool are_near(const plan::Region& loop, uint32_t n) const {
@@ -87,19 +88,6 @@ class Finder {
   const plan::View* view_of(plan::Operand operand) const {
     return operand.kind == plan::Operand::Kind::view ? &plan_.view(operand.index) : nullptr;
   }
-  bool is_written_in(const plan::Region& loop, uint32_t buffer) const {
-    for (uint32_t n = loop.first_node; n < loop.end_node; ++n)
-      if (result_of(n, buffer) != plan_.nodes[n].results.size()) return true;
-    return false;
-  }
-  // Which of a node's results is in a buffer; their number where none is.
-  size_t result_of(uint32_t n, uint32_t buffer) const {
-    const std::vector<uint32_t>& results = plan_.nodes[n].results;
-    return static_cast<size_t>(
-        std::ranges::find_if(results,
-                             [&](uint32_t view) { return plan_.view(view).buffer == buffer; }) -
-        results.begin());
-  }
   // Which results of `before` the loads of node `n` are; nothing where it has something else that the loop writes.
   std::optional<Carried> carried_to(const plan::Region& loop, uint32_t n, uint32_t before) const {
     const Node& node = *nodes_[n];
@@ -108,11 +96,12 @@ class Finder {
     const std::vector<plan::Operand>& operands = plan_.nodes[n].operands;
     for (size_t i = 1; i < operands.size(); ++i) {
       const plan::View* view = view_of(operands[i]);
-      if (view == nullptr || !is_written_in(loop, view->buffer)) continue;
-      const size_t result = result_of(before, view->buffer);
+      if (view == nullptr || !plan::is_written_in(plan_, loop, view->buffer)) continue;
+      const plan::Node& made = plan_.nodes[before];
+      const uint32_t result = plan::result_in(plan_, made, view->buffer);
       const uint32_t load = load_of(node, plan_.buffers[view->buffer].offset);
-      if (view->slice || result == plan_.nodes[before].results.size() || load == group.loads ||
-          plan_.view(plan_.nodes[before].results[result]).slice)
+      if (view->slice || result == made.results.size() || load == group.loads ||
+          plan_.view(made.results[result]).slice)
         return std::nullopt;
       carried[load] = static_cast<uint8_t>(1 + result);
     }

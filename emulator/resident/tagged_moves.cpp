@@ -74,8 +74,7 @@ class Moves {
       return false;
     const device::Operand& to = node->operand(node->move.quick_to);
     if (to.map.kind != device::Map::same || to.offset != node->result(0).offset ||
-        to.offset != result_of(n).offset || node->areas_at != 0 ||
-        node->bytes + 16 + sizeof(device::Areas) > device::kNodeBytes)
+        to.offset != result_of(n).offset || node->areas_at != 0 || !has_room_for_areas(*node))
       return false;
     if (result_of(n).kind != plan::BufferKind::tensor_register ||
         node->result(0).elements > kMostElements)

@@ -5,6 +5,7 @@
 
 #include "emulator/device/matrix_thin_cut.h"
 #include "emulator/device/word_places.h"
+#include "emulator/plan/node_uses.h"
 #include "emulator/resident/late_waits.h"
 #include "emulator/resident/tagged_moves.h"
 
@@ -66,8 +67,8 @@ class Finder {
     const Node* node = nodes_[n];
     if (node == nullptr || !device::is_thin(*node)) return false;
     const device::Thin& cut = node->matrix.thin.cut;
-    if (plan_.device.interprets && (cut.stays == 0 || (is_group(*node) && !recurrent_[n]) ||
-                                    node->bytes + 16 + sizeof(device::Areas) > device::kNodeBytes))
+    if (plan_.device.interprets &&
+        (cut.stays == 0 || (is_group(*node) && !recurrent_[n]) || !has_room_for_areas(*node)))
       return false;
     return cut.rows == 1 && cut.alone != 0 &&
            (is_group(*node) || node->matrix.tail_steps != device::Matrix::kNoTail);
@@ -163,20 +164,8 @@ class Finder {
       }
     return writer;
   }
-  // Whether a loop that has no other in it writes a buffer; of any other region it is taken for granted.
-  bool is_written_in(uint32_t region, uint32_t buffer) const {
-    if (!has_trips_in_turn(plan_, region)) return true;
-    for (uint32_t n = plan_.regions[region].first_node; n < plan_.regions[region].end_node; ++n)
-      for (const uint32_t view : plan_.nodes[n].results)
-        if (plan_.view(view).buffer == buffer) return true;
-    return false;
-  }
   uint32_t result_index(uint32_t maker, uint32_t buffer) const {
-    const std::vector<uint32_t>& results = plan_.nodes[maker].results;
-    const auto found = std::find_if(results.begin(), results.end(), [&](uint32_t view) {
-      return plan_.view(view).buffer == buffer;
-    });
-    return static_cast<uint32_t>(found - results.begin());
+    return plan::result_in(plan_, plan_.nodes[maker], buffer);
   }
   bool is_constant(const plan::Operand& operand) const {
     return operand.kind != plan::Operand::Kind::view ||
@@ -291,7 +280,9 @@ class Finder {
     for (uint32_t i = 1; i < of.operands.size(); ++i) {
       if (is_constant(of.operands[i])) continue;
       const uint32_t buffer = plan_.view(of.operands[i].index).buffer;
-      if (!is_written_in(of.region, buffer)) continue;
+      if (has_trips_in_turn(plan_, of.region) &&
+          !plan::is_written_in(plan_, plan_.regions[of.region], buffer))
+        continue;
       const uint32_t writer =
           tagged.is_carried ? writer_in_loop(of.region, buffer) : writer_[buffer];
       const bool is_left = buffer == plan_.view(tagged.left_view).buffer;

@@ -55,6 +55,11 @@ struct TaggedNodes {
   std::vector<std::vector<plan::Wait>> more;  // per task: what it waits for besides
 };
 
+// Whether a descriptor is still one that a slot has room for with what a node has besides its tensors behind it.
+inline bool has_room_for_areas(const device::Node& node) {
+  return node.bytes + 16 + sizeof(device::Areas) <= device::kNodeBytes;
+}
+
 // Whether a region is a loop with none in it, so that its trips have numbers one after the other.
 bool has_trips_in_turn(const plan::Plan& plan, uint32_t region);
 

@@ -38,13 +38,7 @@ constexpr const char* kLayers = R"(
 }}
 )";
 
-plan::Device compiled(int processors) {
-  plan::Device device = plan::test::small_device(processors);
-  device.chunk = 1024;
-  device.interprets = false;
-  device.has_tags = true;
-  return device;
-}
+plan::Device compiled(int processors) { return device_with_words(processors, false); }
 bool reads_words(const Encoded& all, uint32_t node) {
   const device::Node* of = all.nodes[node];
   return of != nullptr && of->areas_at != 0 && of->areas().left != Areas::kNone;

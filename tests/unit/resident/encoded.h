@@ -33,6 +33,15 @@ inline Encoded encoded(const std::string& program, const plan::Device& device) {
   return all;
 }
 
+// Small devices whose thin products have words, in compiled code or where they are interpreted.
+inline plan::Device device_with_words(int processors, bool interprets) {
+  plan::Device device = plan::test::small_device(processors);
+  device.chunk = 1024;
+  device.interprets = interprets;
+  device.has_tags = true;
+  return device;
+}
+
 inline const Wait& wait_of(const Encoded& all, const Record& record, uint32_t i) {
   return i < kInlineWaits ? record.wait[i] : all.image.waits[record.more_waits + i - kInlineWaits];
 }

@@ -42,13 +42,7 @@ struct Network {
   }
 };
 
-plan::Device interpreting(int processors) {
-  plan::Device device = plan::test::small_device(processors);
-  device.chunk = 1024;
-  device.interprets = true;
-  device.has_tags = true;
-  return device;
-}
+plan::Device interpreting(int processors) { return device_with_words(processors, true); }
 size_t count(const Encoded& all, Kind kind) {
   return static_cast<size_t>(std::ranges::count_if(
       all.image.records, [&](const Record& record) { return record.kind == kind; }));
