@@ -171,8 +171,9 @@ void Describer::describe_runs() {
         record_.operand(of_.operands[of_.begun], type(of_.begun), {0, 0, Map::same}));
 }
 
-// A narrow or a shallow product; false where the place of its operands, its tiles or its tail is none for it.
-bool Describer::describe_few() {
+// A narrow or a shallow product, of which `cut` is that of any other of the dot order; false where the place of its operands,
+// its tiles or its tail is none for it.
+bool Describer::describe_few(const Cut& cut) {
   Matrix& to = node_.matrix;
   const auto aligned = [&](uint32_t operand, int64_t matrix) {
     return record_.offset(operand) % 16 == 0 && matrix % 4 == 0;
@@ -183,9 +184,19 @@ bool Describer::describe_few() {
     to.narrow = narrow_cut_of(to);
     return to.narrow.parts != 0;
   }
-  if (to.tail_steps == Matrix::kNoTail || to.tile_columns % 4 != 0 ||
-      std::min(to.n, to.tile_columns) > kShallowColumns || to.tile_rows > plan::kShallowRows)
+  if (to.tile_columns % 4 != 0 || std::min(to.n, to.tile_columns) > kShallowColumns ||
+      to.tile_rows > kShallowRows)
     return false;
+  if (plan_.device.interprets) {  // which has it as a way through a part
+    if (cut.patch == 0 || cut.plain == 0) return false;
+    to.product = static_cast<uint8_t>(Product::ordered);
+    to.cut = cut;
+    to.cut.patch = matrix_f32::kShallowPatch;
+    to.cut.row_bits = std::bit_width(kShallowRows - 1);
+    to.cut.column_bits = std::bit_width(kShallowColumns - 1);
+    return true;
+  }
+  if (to.tail_steps == Matrix::kNoTail) return false;
   for (size_t s = 0; s < to.tail_steps; ++s)
     if (to.tail[s].reads_operand() && record_.offset(to.tail[s].index) % 16 != 0) return false;
   return true;
@@ -255,7 +266,7 @@ void Describer::describe_matrix() {
     const Cut cut = std::exchange(to.cut, {});
     describe_tail(record_, draft, result_type(0).dtype, to);
     if (product == plan::Product::narrow || product == plan::Product::shallow) {
-      if (describe_few()) return;
+      if (describe_few(cut)) return;
       to.product = static_cast<uint8_t>(plan::Product::ordered);
       to.cut = cut;
     }

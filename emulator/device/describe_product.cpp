@@ -32,8 +32,9 @@ static_assert(static_cast<int>(Product::narrow) == static_cast<int>(plan::Produc
 static_assert(small::kMostLines == plan::kSmallLines);
 static_assert(kNarrowColumns == plan::kNarrowColumns && kNarrowDepth == plan::kNarrowDepth &&
               narrow::kMostSums == plan::kNarrowSums);
-static_assert(kShallowDepth == plan::kShallowDepth && kShallowColumns == plan::kShallowColumns &&
-              4 * kShallowDepth * plan::kShallowRows <= kValuesBytes);
+static_assert(kShallowDepth == plan::kShallowDepth && kShallowRows == plan::kShallowRows &&
+              kShallowColumns == plan::kShallowColumns &&
+              4 * kShallowDepth * kShallowRows <= kValuesBytes);
 static_assert(kPartRows == plan::kPartRows && kThinRows == plan::kThinRows &&
               kThinDepth == plan::kThinDepth);
 static_assert(kMaxProducts == plan::kGroupProducts && kBlockThreads == plan::kGroupOutputs &&

@@ -72,7 +72,7 @@ class Describer {
   void describe_put();
   void describe_copies();
   void describe_runs();
-  bool describe_few();
+  bool describe_few(const Cut& cut);
   void describe_matrix();
   void describe_optimizer();
   void describe_random();

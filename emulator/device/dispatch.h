@@ -148,9 +148,9 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
         return multiply_tile_tensor(task, first);
       if (static_cast<Product>(task.node().matrix.product) == Product::small)
         return multiply_tile_small(task, first);
-#ifdef TREK_SPECIALISED
       if (static_cast<Product>(task.node().matrix.product) == Product::narrow)
         return multiply_tile_narrow(task, first);
+#ifdef TREK_SPECIALISED
       if (static_cast<Product>(task.node().matrix.product) == Product::shallow)
         return multiply_tile_shallow(task, first);
 #endif

@@ -94,6 +94,10 @@ Cut cut_of(const Matrix& of, Alignment aligned) {
   if (row_bits + column_bits < 14) {
     Cut cut = cut_part(of, aligned, row_bits, column_bits);
     divide_by(cut, of.across);
+    const bool in_pieces = cut.left.unit_bits != 0 && cut.right.unit_bits != 0;
+    if (row_bits == kWarpsRowBits && column_bits == kWarpsColumnBits && in_pieces &&
+        of.k % kStep == 0 && of.k > (kWarpsBlocks - 1) * kBlock)
+      cut.patch = kWarpsPatch;
     return cut;
   }
   Cut cut{};

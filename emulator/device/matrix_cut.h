@@ -44,6 +44,15 @@ using TallPart = WidePart<80, 80, 64>;   // of 10 x 8
 using FlatPart = WidePart<40, 40, 128>;  // of 10 x 8, beside each other
 inline constexpr uint32_t kWideGroups = 4;
 
+// The part of which a warp has all outputs of a block of k: of few rows and columns (matrix_f32_warps.h).
+inline constexpr uint32_t kWarpsRowBits = 4;
+inline constexpr uint32_t kWarpsColumnBits = 5;
+inline constexpr uint32_t kWarpsBlocks = 4;  // of k, at least, or most warps would have none
+inline constexpr uint8_t kWarpsPatch = 16;   // Cut::patch, which says so
+
+// The part of a few k, where a device interprets, which is a tile (matrix_f32_shallow.h).
+inline constexpr uint8_t kShallowPatch = 1;  // Cut::patch, which says so
+
 // Beyond these, offsets within a part need more than 32 bits; in elements.
 inline constexpr int64_t kMostStride = int64_t{1} << 22;
 inline constexpr int64_t kMostDepth = int64_t{1} << 30;

@@ -24,7 +24,9 @@
 #include "emulator/device/matrix_f32_large.h"
 #include "emulator/device/matrix_f32_large_90a.h"
 #include "emulator/device/matrix_f32_result.h"
+#include "emulator/device/matrix_f32_shallow.h"
 #include "emulator/device/matrix_f32_turns_90a.h"
+#include "emulator/device/matrix_f32_warps.h"
 
 namespace trek::device {
 
@@ -90,6 +92,20 @@ TREK_TILE void keep_cut([[maybe_unused]] const Task& task, [[maybe_unused]] uint
 #endif
 }
 
+// Multiplies the part at kPart by warps, whichever way its operands lie.
+TREK_TILE void multiply_by_warps(const Task& task) {
+  const bool left_by_line = kept_cut(task).left.by_line != 0;
+  const bool right_by_line = kept_cut(task).right.by_line != 0;
+  if (left_by_line && right_by_line)
+    multiply_warps<true, true>(task);
+  else if (left_by_line)
+    multiply_warps<true, false>(task);
+  else if (right_by_line)
+    multiply_warps<false, true>(task);
+  else
+    multiply_warps<false, false>(task);
+}
+
 // A part of a product without k, to kValues.
 TREK_TILE void clear_part(const Task& task) {
   for (uint32_t i = task.thread(); i < part_of(task).rows * part_of(task).columns;
@@ -114,6 +130,12 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
       multiply_groups<8>(task);
     else if (patch == 4)
       multiply_groups<4>(task);
+    else if (patch == kWarpsPatch)
+      multiply_by_warps(task);
+#ifndef TREK_SPECIALISED
+    else if (patch == kShallowPatch)
+      multiply_shallow(task);
+#endif
     else
       clear_part(task);
     task.sync();

@@ -21,6 +21,7 @@ TREK_TILE Float4 load_four(uint32_t at) { return *(InShared<const Float4>*)(uint
 TREK_TILE Float4 load_four_now(uint32_t at) {
   return *(InShared<const volatile Float4>*)(uintptr_t{at});
 }
+TREK_TILE float load_word(uint32_t at) { return *(InShared<const float>*)(uintptr_t{at}); }
 TREK_TILE Float2 load_two(uint32_t at) { return *(InShared<const Float2>*)(uintptr_t{at}); }
 TREK_TILE void store_four(uint32_t at, Float4 v) { *(InShared<Float4>*)(uintptr_t{at}) = v; }
 TREK_TILE void store_one(uint32_t at, float v) { *(InShared<float>*)(uintptr_t{at}) = v; }

@@ -10,7 +10,7 @@
 // All k come at once where they have room, else in parts, the next one while one is multiplied (matrix_narrow_cut.h).
 #pragma once
 
-#if defined(__CUDA__) && defined(TREK_SPECIALISED)
+#ifdef __CUDA__
 
 #include "emulator/device/matrix_f32_part.h"
 #include "emulator/device/matrix_narrow_cut.h"
@@ -83,14 +83,14 @@ TREK_TILE void multiply_all(const NarrowSide& left, const NarrowSide& right, uin
     const Float4 a = load_line(left, left_at + four * four_k(left));
     const uint32_t from = right_at + four * four_k(right);
     float b[kPieceK * kNarrowColumns];  // k by k; or column by column
-    each_row<kNarrowColumns>(columns, [&](uint32_t i) TREK_TILE_LAMBDA {
+    each_place<kNarrowColumns>(columns, [&](uint32_t i) TREK_TILE_LAMBDA {
       const Float4 value = load_four(from + i * (right.by_line != 0 ? right.line : kPiece));
       TREK_UNROLLED
       for (uint32_t e = 0; e < kPieceK; ++e) b[kPieceK * i + e] = value[e];
     });
     TREK_UNROLLED
     for (uint32_t e = 0; e < kPieceK; ++e)
-      each_row<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA {
+      each_place<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA {
         sum[c] =
             semantics::fma(a[e], b[right.by_line != 0 ? kPieceK * c + e : columns * e + c], sum[c]);
       });
@@ -99,7 +99,7 @@ TREK_TILE void multiply_all(const NarrowSide& left, const NarrowSide& right, uin
 // And with one.
 TREK_TILE float multiply_one(const NarrowSide& left, const NarrowSide& right, uint32_t left_at,
                              uint32_t right_at, uint32_t k) {
-  constexpr uint32_t kAhead = 4;  // fours of which all that is read is on its way
+  constexpr uint32_t kAhead = kSpecialised ? 4 : 1;  // fours of which all that is read is on its way
   float sum = 0;
   uint32_t four = 0;
   const auto multiply = [&]<uint32_t kFours>() TREK_TILE_LAMBDA {
@@ -119,8 +119,10 @@ TREK_TILE float multiply_one(const NarrowSide& left, const NarrowSide& right, ui
   };
   TREK_ROLLED
   while (four + kAhead <= k / kPieceK) multiply.template operator()<kAhead>();
-  TREK_ROLLED
-  while (four < k / kPieceK) multiply.template operator()<1>();
+  if constexpr (kAhead != 1) {
+    TREK_ROLLED
+    while (four < k / kPieceK) multiply.template operator()<1>();
+  }
   return sum;
 }
 
@@ -130,7 +132,9 @@ TREK_TILE void multiply_part(const Task& task, const Narrow& cut, uint32_t most_
                              uint32_t slot) {
   float* sums = task.shared<float>(shared_at::kValues);
   const uint32_t blocks = (there + kBlock - 1) / kBlock;
-  const uint32_t each = cut.all_columns != 0 ? 1 : columns;
+  // Which number of a column a register has must be known to the code.
+  const bool all_columns = kSpecialised && cut.all_columns != 0;
+  const uint32_t each = all_columns ? 1 : columns;
   TREK_ROLLED
   for (uint32_t i = task.thread(); i < most_lines * each * blocks; i += kBlockThreads) {
     const uint32_t line = i % most_lines;
@@ -142,14 +146,16 @@ TREK_TILE void multiply_part(const Task& task, const Narrow& cut, uint32_t most_
         slot + b * cut.left.block + line * (cut.left.by_line != 0 ? cut.left.line : 4);
     const uint32_t right = slot + cut.right_at + b * cut.right.block;
     float* to = sums + ((block + b) * lines + line) * columns;
-    if (cut.all_columns == 0) {
+    if (!all_columns) {
       const uint32_t column = of_block * (cut.right.by_line != 0 ? cut.right.line : 4);
       to[of_block] = multiply_one(cut.left, cut.right, left, right + column, k);
       continue;
     }
-    float sum[kNarrowColumns] = {};
-    multiply_all(cut.left, cut.right, columns, left, right, k, sum);
-    each_row<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA { to[c] = sum[c]; });
+    if constexpr (kSpecialised) {
+      float sum[kNarrowColumns] = {};
+      multiply_all(cut.left, cut.right, columns, left, right, k, sum);
+      each_place<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA { to[c] = sum[c]; });
+    }
   }
 }
 
@@ -169,17 +175,21 @@ TREK_TILE int64_t element_of(const Task& task, const Outputs& outputs, uint32_t 
 TREK_TILE bool in_registers(const Task& task) {
   return task.node().matrix.tail_steps != Matrix::kNoTail;
 }
+TREK_TILE float load_beside(const Task& task, const Outputs& outputs, uint32_t i, uint32_t step) {
+  return small::load_beside(task, task.node(), task.node().matrix.tail[step], i % outputs.columns,
+                            element_of(task, outputs, i));
+}
 TREK_TILE void load_beside(const Task& task, const Outputs& outputs, uint32_t i, Beside& beside) {
   if (!in_registers(task) || i >= outputs.count) return;
-  const Matrix& of = task.node().matrix;
-  each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
-    beside.step[s] = small::load_beside(task, task.node(), of.tail[s], i % outputs.columns,
-                                        element_of(task, outputs, i));
+  each_place<kMaxTail>(task.node().matrix.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+    beside.step[s] = load_beside(task, outputs, i, s);
   });
 }
 // The sums of an output's blocks to the result, or where the tail is not one for registers to those of the first block.
+// beside(s): what the s-th step has beside the value.
+template <class Beside>
 TREK_TILE void give(const Task& task, const Outputs& outputs, uint32_t i, uint32_t blocks,
-                    const Beside& beside) {
+                    Beside beside) {
   if (i >= outputs.count) return;
   const Matrix& of = task.node().matrix;
   float* sums = task.shared<float>(shared_at::kValues);
@@ -189,7 +199,7 @@ TREK_TILE void give(const Task& task, const Outputs& outputs, uint32_t i, uint32
     return;
   }
   each_row<kMaxTail>(of.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
-    value = thin::apply_tail_step(of.tail[s], value, beside.step[s]);
+    value = thin::apply_tail_step(of.tail[s], value, beside(s));
   });
   const Operand& to = task.node().result(0);
   store32(task.memory(to), static_cast<DType>(to.dtype), element_of(task, outputs, i),
@@ -221,44 +231,45 @@ TREK_UNIT_CALL void multiply_tile_narrow(Task task, int64_t number) {
   const auto slot_of = [&](uint32_t part)
                            TREK_TILE_LAMBDA { return ring + part % kMostSlots * cut.slot; };
   const auto ask = [&](uint32_t part) TREK_TILE_LAMBDA {
-    if (part < cut.parts) {
-      const uint32_t k = part * cut.depth;
-      const uint32_t slot = slot_of(part);
-      bring_lines(task, cut.left, left, left_pitch, lines, k, there(part), slot);
-      if (cut.right.by_line != 0)
-        bring_lines(task, cut.right, right, 4 * of.b_column, columns, k, there(part),
-                    slot + cut.right_at);
-      else
-        bring_run(task, cut.right, right, k, there(part), slot + cut.right_at);
-    }
-    commit_copies();
+    const uint32_t k = part * cut.depth;
+    const uint32_t slot = slot_of(part);
+    bring_lines(task, cut.left, left, left_pitch, lines, k, there(part), slot);
+    if (cut.right.by_line != 0)
+      bring_lines(task, cut.right, right, 4 * of.b_column, columns, k, there(part),
+                  slot + cut.right_at);
+    else
+      bring_run(task, cut.right, right, k, there(part), slot + cut.right_at);
   };
-  ask(0);
-  // What tails read is asked for while operands are on their way: of as many outputs as registers are for.
-  constexpr uint32_t kAhead = 2;
+  // What tails read is asked for while operands are on their way: of as many outputs as registers are for, which are none in
+  // code that does not know the steps.
+  constexpr uint32_t kAhead = kSpecialised ? 2 : 0;
   const Outputs outputs = {tile, lines * columns, columns};
-  Beside beside[kAhead];
-  TREK_UNROLLED
-  for (uint32_t a = 0; a < kAhead; ++a)
-    load_beside(task, outputs, task.thread() + a * kBlockThreads, beside[a]);
+  Beside ahead[kAhead + 1] = {};
   TREK_ROLLED
-  for (uint32_t part = 0; part < cut.parts; ++part) {
-    ask(part + 1);
+  for (uint32_t part = 0; part <= cut.parts; ++part) {
+    if (part < cut.parts) ask(part);
+    commit_copies();
+    if (part == 0) {
+      TREK_UNROLLED
+      for (uint32_t a = 0; a < kAhead; ++a)
+        load_beside(task, outputs, task.thread() + a * kBlockThreads, ahead[a]);
+      continue;
+    }
     wait_for_copies(1);
     task.sync();
-    multiply_part(task, cut, most_lines, lines, columns, part * cut.depth / kBlock, there(part),
-                  slot_of(part));
+    multiply_part(task, cut, most_lines, lines, columns, (part - 1) * cut.depth / kBlock,
+                  there(part - 1), slot_of(part - 1));
     task.sync();
   }
   const uint32_t blocks = (k_end + kBlock - 1) / kBlock;
   TREK_UNROLLED
   for (uint32_t a = 0; a < kAhead; ++a)
-    give(task, outputs, task.thread() + a * kBlockThreads, blocks, beside[a]);
+    give(task, outputs, task.thread() + a * kBlockThreads, blocks,
+         [&](uint32_t s) TREK_TILE_LAMBDA { return ahead[a].step[s]; });
   TREK_ROLLED
-  for (uint32_t i = task.thread() + kAhead * kBlockThreads; i < outputs.count; i += kBlockThreads) {
-    load_beside(task, outputs, i, beside[0]);
-    give(task, outputs, i, blocks, beside[0]);
-  }
+  for (uint32_t i = task.thread() + kAhead * kBlockThreads; i < outputs.count; i += kBlockThreads)
+    give(task, outputs, i, blocks,
+         [&](uint32_t s) TREK_TILE_LAMBDA { return load_beside(task, outputs, i, s); });
   if (of.tail_steps != Matrix::kNoTail) return;
   task.sync();
   tensor::deliver_staged(task, tile.batch, tile.first_row, tile.first_column, lines, columns);
@@ -266,4 +277,4 @@ TREK_UNIT_CALL void multiply_tile_narrow(Task task, int64_t number) {
 
 }  // namespace trek::device
 
-#endif  // __CUDA__ && TREK_SPECIALISED
+#endif  // __CUDA__

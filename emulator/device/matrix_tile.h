@@ -16,10 +16,12 @@ struct Tile {
 TREK_TILE Tile tile_of(const Matrix& of, int64_t number) {
   const int64_t tiles = of.down * of.across;  // of a matrix
   Tile tile;
-  tile.batch = number < tiles ? 0 : number / tiles;
-  const int64_t within = number - tile.batch * tiles;
-  tile.first_row = within / of.across * of.tile_rows;
-  tile.first_column = within % of.across * of.tile_columns;
+  // Numbers of tiles have less than 32 bits, and division of more takes long.
+  tile.batch = number < tiles ? 0 : static_cast<uint32_t>(number) / static_cast<uint32_t>(tiles);
+  const auto within = static_cast<uint32_t>(number - tile.batch * tiles);
+  const uint32_t down = within / static_cast<uint32_t>(of.across);
+  tile.first_row = down * of.tile_rows;
+  tile.first_column = (within - down * of.across) * of.tile_columns;
   tile.end_row = tile.first_row + of.tile_rows < of.m ? tile.first_row + of.tile_rows : of.m;
   tile.end_column =
       tile.first_column + of.tile_columns < of.n ? tile.first_column + of.tile_columns : of.n;

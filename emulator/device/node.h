@@ -460,10 +460,11 @@ struct Small {
   bool right_in_pieces : 1;
 };
 
-// What a `narrow` product has at most: columns and k; and a `shallow` one: k and columns of a tile.
+// What a `narrow` product has at most: columns and k; and a `shallow` one: k, and rows and columns of a tile.
 inline constexpr uint32_t kNarrowColumns = 16;
 inline constexpr uint32_t kNarrowDepth = 4096;
 inline constexpr uint32_t kShallowDepth = 16;
+inline constexpr uint32_t kShallowRows = 512;
 inline constexpr uint32_t kShallowColumns = 1024;
 // How a narrow product brings a tile's operands, k by k part (matrix_narrow_cut.h). Where a line's k are neighbours, `line`
 // is from a line to the next; else `line` is from a k to the next. In bytes of shared memory, but for counts.

@@ -13,7 +13,7 @@ constexpr double kLong = 100'000;  // cycles of each processor
 }  // namespace
 
 bool is_short(const Plan& plan, const Node& node) {
-  if (node.unit == Unit::control || plan.device.interprets) return false;
+  if (node.unit == Unit::control) return false;
   if (node.unit != Unit::matrix) return true;
   const Product product = product_of(plan, node);
   return product != Product::ordered && product != Product::tensor && product != Product::small;

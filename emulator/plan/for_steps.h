@@ -12,7 +12,7 @@
 
 namespace trek::plan {
 
-// Whether a node takes no longer than a step does; where a device interprets, none is known to.
+// Whether a node takes no longer than a step does.
 bool is_short(const Plan& plan, const Node& node);
 
 // Per node: whether it is a step of an optimizer; or one of which `is_one` says yes, all of whose results are registers that

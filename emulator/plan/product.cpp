@@ -78,7 +78,7 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
   const bool odd = (shape.tb ? shape.whole_k : shape.n) % line_elements(type) != 0;
   const bool one_by_one = fast && half && odd;
   if (shape.m <= kThinRows && shape.k <= kThinDepth && !one_by_one) return Product::thin;
-  if (!device.interprets && type == isa::DType::f32) {
+  if (type == isa::DType::f32) {
     if (is_narrow(device, shape)) return Product::narrow;
     if (is_shallow(device, shape)) return Product::shallow;
   }

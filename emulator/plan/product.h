@@ -48,7 +48,7 @@ inline constexpr int64_t kGroupBytes = int64_t{72} * 1024;
 int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t element);
 
 // Products of few rows of f32, f16 or bf16 are thin, but for those of 16 bits of odd lines that may be by tensor cores;
-// narrow or shallow ones of f32 are so where code is made for them and their lines are multiples of 16 bytes;
+// narrow or shallow ones of f32 are so where their lines are multiples of 16 bytes, and not on a computer;
 // others of these types by tensor cores under fast numerics, f32 as tf32, and of 16 bits small where that is
 // thought to be sooner; the rest is ordered.
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);

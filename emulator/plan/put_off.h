@@ -4,8 +4,7 @@
 // steps of an optimizer one behind the other, so before a processor multiplies for the next layer it waits for the sums of
 // this one, to take a step that nothing in the trip needs. Here a step of an optimizer, and what is worked out for steps
 // alone in no more time, goes behind all that follows and does not need it: so products stand one behind the other, and steps
-// come when there is nothing else to do. Products stay where they are, but for those of a few columns; and on a device that
-// interprets, for which a sum of a few columns is long, everything but the steps.
+// come when there is nothing else to do. Products stay where they are, but for those of a few columns.
 //
 // Beside long gradients (for_steps.h) what several processors have a part in stays where it is, since the first gradient would
 // wait there; behind the last of these comes first what waits for none of them; and what is only moved and needs nothing of

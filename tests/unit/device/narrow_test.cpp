@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "emulator/device/describe.h"
+#include "emulator/device/matrix_cut.h"
 #include "emulator/device/matrix_narrow_cut.h"
 #include "tests/unit/plan/run.h"
 
@@ -66,11 +67,15 @@ TEST_CASE("a narrow product's operands have room beside its sums, and all of its
 }
 
 TEST_CASE("what a narrow or a shallow unit cannot have goes by the dot order as any other") {
-  const auto described = [](const char* program) {
+  plan::Device device = *plan::find_device("h200");
+  uint8_t patch = 0;
+  const auto described = [&](const std::string& program) {
     const isa::Module module = plan::test::assembled(program);
-    const plan::Plan plan = plan::test::linked(module, *plan::find_device("h200"));
+    const plan::Plan plan = plan::test::linked(module, device);
     const Described made = describe(plan, plan::test::node_of(plan, isa::Opcode::Matmul));
-    return static_cast<Product>(made.node().matrix.product);
+    const Matrix& matrix = made.node().matrix;
+    patch = matrix.cut.patch;
+    return static_cast<Product>(matrix.product);
   };
   constexpr const char* kProgram = R"(
 .state @a f32[{}] = 1
@@ -81,15 +86,24 @@ TEST_CASE("what a narrow or a shallow unit cannot have goes by the dot order as 
   @x = {}
 }}
 )";
-  CHECK(described(fmt::format(kProgram, "64,128", "128,10", "64,10", "relu %y").c_str()) ==
-        Product::narrow);
+  const auto few_columns = [&](const char* tail) {
+    return described(fmt::format(kProgram, "64,128", "128,10", "64,10", tail));
+  };
+  const auto few_k = [&](const char* tail) {
+    return described(fmt::format(kProgram, "64,10", "10,128", "64,128", tail));
+  };
+  CHECK(few_columns("relu %y") == Product::narrow);
   // A tail of no registers goes through the deliver program, in shared memory.
-  CHECK(described(fmt::format(kProgram, "64,128", "128,10", "64,10", "pow %y, %y").c_str()) ==
-        Product::narrow);
-  CHECK(described(fmt::format(kProgram, "64,10", "10,128", "64,128", "relu %y").c_str()) ==
-        Product::shallow);
-  CHECK(described(fmt::format(kProgram, "64,10", "10,128", "64,128", "pow %y, %y").c_str()) ==
-        Product::ordered);
+  CHECK(few_columns("pow %y, %y") == Product::narrow);
+  CHECK(few_k("relu %y") == Product::shallow);
+  CHECK(few_k("pow %y, %y") == Product::ordered);
+  // A device that interprets has the second of these as a way through a part, whose tail is plain.
+  device.interprets = true;
+  CHECK(few_columns("tanh %y") == Product::narrow);
+  CHECK(few_k("relu %y") == Product::ordered);
+  CHECK(patch == matrix_f32::kShallowPatch);
+  CHECK(few_k("tanh %y") == Product::ordered);
+  CHECK(patch != matrix_f32::kShallowPatch);
 }
 
 }  // namespace trek::device::test

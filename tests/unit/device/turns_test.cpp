@@ -152,6 +152,38 @@ TEST_CASE("parts of 64 rows and 128 columns are two parts where a copy engine br
   CHECK(copied_of(0).patch == 0);
 }
 
+TEST_CASE("parts of 16 rows and 32 columns are a warp's, of enough blocks that come in pieces") {
+  Matrix of{};
+  of.m = 128;
+  of.n = 512;
+  of.tile_rows = 16;
+  of.tile_columns = 32;
+  of.down = 8;
+  of.across = 16;
+  const auto patch_of = [&](int64_t k, bool ta = false, bool tb = false, int64_t unaligned = 0) {
+    of.k = k;
+    of.a_row = ta ? 1 : k + unaligned;
+    of.a_k = ta ? of.m : 1;
+    of.b_k = tb ? 1 : of.n;
+    of.b_column = tb ? k : 1;
+    const Cut cut = cut_of(of, {true, true});
+    CHECK(1U << cut.row_bits == 16);
+    CHECK(1U << cut.column_bits == 32);
+    CHECK(copied_cut(of, true).patch == 0);
+    return cut.patch;
+  };
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true})
+      for (const int64_t k : {200, 512, 784, 1064, 8192})
+        CHECK(patch_of(k, ta, tb) == matrix_f32::kWarpsPatch);
+  CHECK(patch_of(192) != matrix_f32::kWarpsPatch);  // three blocks
+  CHECK(patch_of(516) != matrix_f32::kWarpsPatch);  // four k of which no step is
+  CHECK(patch_of(512, false, false, 1) != matrix_f32::kWarpsPatch);
+  of.tile_rows = 32;
+  of.k = 512;
+  CHECK(cut_of(of, {true, true}).patch != matrix_f32::kWarpsPatch);
+}
+
 TEMPLATE_TEST_CASE("wide parts are for code that is made for operands whose lines are neighbours",
                    "", matrix_f32::LongPart, matrix_f32::TallPart, matrix_f32::FlatPart) {
   using Part = TestType;

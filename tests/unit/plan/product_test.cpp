@@ -47,8 +47,7 @@ TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin
 }
 
 TEST_CASE(
-    "f32 products of a few columns, and of a few k, have units of their own where code is made for "
-    "them") {
+    "f32 products of a few columns, and of a few k, have ways of their own on a GPU") {
   Device device = *find_device("h200");
   MatrixShape shape;
   shape.m = 4096;
@@ -81,6 +80,8 @@ TEST_CASE(
   CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
   shape.m = 30;
   device.interprets = true;
+  CHECK(product_of(device, false, isa::DType::f32, shape) == Product::shallow);
+  device.packs_panels = true;
   CHECK(product_of(device, false, isa::DType::f32, shape) == Product::ordered);
 }
 
