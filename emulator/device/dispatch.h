@@ -148,15 +148,14 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
         return multiply_tile_tensor(task, first);
       if (static_cast<Product>(task.node().matrix.product) == Product::small)
         return multiply_tile_small(task, first);
+#ifdef TREK_SPECIALISED
+      // Else there is a function of its own for these: execute_in_order().
       if (static_cast<Product>(task.node().matrix.product) == Product::narrow)
         return multiply_tile_narrow(task, first);
-#ifdef TREK_SPECIALISED
       if (static_cast<Product>(task.node().matrix.product) == Product::shallow)
         return multiply_tile_shallow(task, first);
+      if (is_in_f32_parts(task.node())) return multiply_tile_f32(task, first);
 #endif
-      if (static_cast<Product>(task.node().matrix.product) == Product::ordered &&
-          matrix_f32::suits(task.node()))
-        return multiply_tile_f32(task, first);
 #endif
       if constexpr (kFull) {
         const bool wide = size_of(static_cast<DType>(task.node().compute)) == 8;
@@ -369,6 +368,22 @@ TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environ
   }
   return true;
 }
+
+#ifdef __CUDA__
+template <class Ready>
+TREK_TILE void execute_in_order(const Block& block, const Node& node, int64_t tile,
+                                const Environment& environment, Ready ready) {
+  const Task task(block);
+  if (!waits_interpreted(node) && !ready()) return;
+  begin_task(task, block, node, environment, nullptr);
+  forget_places(task);
+  task.sync();
+  if (static_cast<Product>(node.matrix.product) == Product::narrow)
+    multiply_tile_narrow(task, tile);
+  else
+    multiply_tile_f32(task, tile);
+}
+#endif
 
 template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,

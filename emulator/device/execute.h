@@ -49,6 +49,13 @@ template <class Ready>
 TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                             const Environment& environment, Ready ready);
 
+#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+// The same of a node that is_in_order(). One that waits_interpreted() calls await_inputs() for `ready`, which must do the same.
+template <class Ready>
+TREK_TILE void execute_in_order(const Block& block, const Node& node, int64_t tile,
+                                const Environment& environment, Ready ready);
+#endif
+
 // The wait of such a task: `ready()`, and what its tail wants before all else.
 template <class Ready>
 TREK_TILE bool thin_is_ready(const Block& block, const Node& node, const Environment& environment,

@@ -32,11 +32,6 @@ namespace trek::device {
 
 namespace matrix_f32 {
 
-// Whether a node's product comes here: f32 throughout, in a program's narrow form.
-TREK_TILE bool suits(const Node& node) {
-  return node.matrix.cut.patch != 0 && node.deliver[0].narrow != 0;
-}
-
 // Writes part `number` of a tile to kPart; by one thread.
 TREK_TILE void describe_part(const Task& task, int64_t tile, uint32_t number) {
   const Node& node = task.node();
@@ -122,6 +117,7 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
     if (task.thread() == 0) describe_part(task, tile, number);
     if (task.thread() >= 32) keep_cut(task, task.thread() - 32);
     task.sync();
+    if (!kSpecialised && number == 0 && waits_interpreted(task.node()) && !await_inputs()) return;
     // What multiplies is functions of their own without calls: all registers are theirs.
     const uint32_t patch = part_of(task).k == 0 ? 0 : kept_cut(task).patch;
     if (patch == kLargePatch)

@@ -240,6 +240,7 @@ TREK_UNIT_CALL void multiply_tile_narrow(Task task, int64_t number) {
     else
       bring_run(task, cut.right, right, k, there(part), slot + cut.right_at);
   };
+  if (!kSpecialised && waits_interpreted(node) && !await_inputs()) return;
   // What tails read is asked for while operands are on their way: of as many outputs as registers are for, which are none in
   // code that does not know the steps.
   constexpr uint32_t kAhead = kSpecialised ? 2 : 0;

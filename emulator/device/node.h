@@ -668,6 +668,11 @@ TREK_ON_DEVICE inline bool is_thin(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::matrix &&
          static_cast<Product>(node.matrix.product) == Product::thin;
 }
+// Whether an ordered product is by parts of f32 (matrix_f32.h): f32 throughout, in a program's narrow form.
+TREK_ON_DEVICE inline bool is_in_f32_parts(const Node& node) {
+  return static_cast<Product>(node.matrix.product) == Product::ordered &&
+         node.matrix.cut.patch != 0 && node.deliver[0].narrow != 0;
+}
 // Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's, behind having asked for
 // weights, and a small one's of operands that nothing writes, unless a scalar is in memory, which is read before the unit is
 // entered and which another task may still write.
@@ -677,6 +682,15 @@ TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
   const bool is_small = static_cast<Kind>(node.kind) == Kind::matrix &&
                         static_cast<Product>(node.matrix.product) == Product::small;
   return is_thin(node) || (is_small && node.matrix.operands_stay != 0);
+}
+// Whether a node is a product of f32 by the dot order that is not thin, on a device; and whether its unit waits for the task's
+// inputs where a kernel interprets, behind having found its tile: scalars are read behind the wait, so it has none.
+TREK_ON_DEVICE inline bool is_in_order(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::matrix &&
+         (static_cast<Product>(node.matrix.product) == Product::narrow || is_in_f32_parts(node));
+}
+TREK_ON_DEVICE inline bool waits_interpreted(const Node& node) {
+  return is_in_order(node) && node.scalars == 0;
 }
 // Whether a node is a quick move with words.
 TREK_ON_DEVICE inline bool is_in_words(const Node& node) {

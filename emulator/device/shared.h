@@ -140,9 +140,9 @@ class Task {
 #endif
 };
 
-// Of a unit that waits for its task's inputs itself (waits_itself()), and says whether the task is to be executed: all
-// threads call it. Elsewhere one comes to the unit when they are there.
-#if defined(TREK_SPECIALISED) && defined(__CUDA__)
+// Of a unit that waits for its task's inputs itself (waits_itself(), waits_interpreted()), and says whether the task is to be
+// executed: all threads call it. Elsewhere one comes to the unit when they are there.
+#ifdef __CUDA__
 extern "C" TREK_ON_DEVICE bool trek_await_inputs();  // the frame's (emulator/resident/called.h)
 TREK_UNIT bool await_inputs() { return trek_await_inputs(); }
 #else

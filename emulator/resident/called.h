@@ -33,6 +33,9 @@ extern "C" __attribute__((device, always_inline)) bool trek_await_pair(uint32_t 
 #endif
 
 #ifndef TREK_SPECIALISED
+extern "C" __attribute__((device, always_inline)) bool trek_await_inputs() {
+  return trek::resident::is_ready();
+}
 // See device/matrix_thin_tail.h.
 extern "C" __attribute__((device, always_inline)) int64_t trek_counter(uint32_t number) {
   using namespace trek::resident;

@@ -142,6 +142,8 @@ void Encoder::describe_nodes() {
       descriptor.kind = fits ? Kind::thin : Kind::long_thin;
     else if (device::is_copied(node))
       descriptor.kind = Kind::copied;
+    else if (device::is_in_order(node))
+      descriptor.kind = Kind::in_order;
     else if (fits)
       descriptor.kind = kind_of(quick);
     descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());

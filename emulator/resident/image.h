@@ -29,6 +29,7 @@ enum class Kind : uint8_t {
   move,   // the same, of a move between known places (device/quick_move.h)
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   long_thin,  // the same, whose descriptor has no room in a slot: several that are joined, or that make their rows
+  in_order,  // the same, of another product of f32 by the dot order (device::is_in_order()), which finds its tile before
   words,  // the same, of a quick move with words, at most kWordsOfTask elements (device/word_moves.h)
   stays,  // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
   recurrent,  // the same, of a recurrent step (recurrent.h)

@@ -76,13 +76,19 @@ TREK_RESIDENT void perform_node(const Shared& shared, Slot& slot) {
 #endif
 
 #ifndef TREK_SPECIALISED
-TREK_RESIDENT_CALL void perform_thin() {
+// A task of a product that waits itself: a thin one, or one in order. Of the latter's own, a function would have the kernel spill
+// more, and with that of long thin ones perform_stays() would spill.
+TREK_RESIDENT_CALL void perform_product() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+  const auto ready = [] { return is_ready(); };
+  if (slot.record.kind == Kind::in_order)
+    return device::execute_in_order(block_of_units(shared), *slot.node, slot.record.first,
+                                    environment_of(shared, slot), ready);
   // Not slot.node: the compiler is to see that it is in shared memory.
   device::execute_thin(block_of_units(shared),
                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
-                       environment_of(shared, slot), [] { return is_ready(); });
+                       environment_of(shared, slot), ready);
 }
 TREK_RESIDENT_CALL void perform_long_thin() {
   Shared& shared = pipeline();
@@ -193,8 +199,8 @@ TREK_RESIDENT void compute() {
     }
 #else
     bool trapped = false;
-    if (kind == Kind::thin) {
-      perform_thin();
+    if (kind == Kind::thin || kind == Kind::in_order) {
+      perform_product();
     } else if (kind == Kind::stays) {
       if (same_for_all(perform_stays() ? 1 : 0) != 0) continue;
     } else if (kind == Kind::long_thin) {

@@ -3,11 +3,13 @@
 
 namespace trek::device {
 
-// Of the environment: what a frame is asked for by thin products (matrix_thin_tail.h).
+// What a frame is asked for: counters by thin products (matrix_thin_tail.h), and by units that wait themselves for inputs.
 __attribute__((shared)) static const int64_t* counters;
 extern "C" __attribute__((device)) int64_t trek_counter(uint32_t number) {
   return counters[number];
 }
+
+extern "C" __attribute__((device)) bool trek_await_inputs() { return true; }
 
 struct ProbeTask {
   const Node* node;
@@ -28,10 +30,11 @@ extern "C" __attribute__((global)) __attribute__((launch_bounds(384, 1))) void e
     if (thread == 0) fault = kNoFault;
     block.sync();
     const Node& node = *tasks[t].node;
-    // The resident kernel executes thin products by themselves, and has no other way to those that are joined or make
-    // rows.
+    // The resident kernel executes these products by themselves, and has no other way to them.
     if (is_thin(node))
       execute_thin(block, node, tasks[t].first, environment, [] { return true; });
+    else if (is_in_order(node))
+      execute_in_order(block, node, tasks[t].first, environment, [] { return true; });
     else
       execute(block, node, tasks[t].first, tasks[t].count, environment, &fault);
     block.sync();
