@@ -8,10 +8,12 @@
 // second-level cache, since shared memory has taken the first. And a branch, or a load that is waited for,
 // costs thirty cycles, as much as thirty multiplications.
 //
-// A tile is worked on in parts, in one of two ways (matrix_cut.h): a large part, 128 x 128, by all lanes
-// together, each with an 8 x 8 patch of the outputs (matrix_f32_large.h, on Hopper matrix_f32_large_90a.h); any
-// other by groups of lanes, each with a block of k of its own (matrix_f32_groups.h, on Hopper, where there are enough
-// outputs for a group of warps, matrix_f32_turns_90a.h). Sums become results in matrix_f32_result.h.
+// A tile is worked on in parts, in one of several ways (matrix_cut.h): a large part, 128 x 128, by all lanes
+// together, each with an 8 x 8 patch of the outputs (matrix_f32_large.h, on Hopper matrix_f32_large_90a.h); one of
+// 16 x 32 by warps, each with blocks of k of its own, which it brings itself (matrix_f32_warps.h); any
+// other by groups of lanes, each with a block of k (matrix_f32_groups.h, on Hopper, where there are enough
+// outputs for a group of warps, matrix_f32_turns_90a.h); and where a device interprets, one of a few k by all lanes, each with
+// four columns (matrix_f32_shallow.h). Sums become results in matrix_f32_result.h.
 //
 // Operands come to panels in shared memory by copies that nobody waits for, of "lines": rows of the left one,
 // columns of the right one. Lines outside of the operands stand in outputs that nobody takes. Places behind the

@@ -84,14 +84,12 @@ struct Panel {
     }
   }
   // Four k of four lines, from the k-th four of a block on, of a lane whose first line is at `at`: line by line, or k by k.
-  TREK_ON_DEVICE static void load(uint32_t at, uint32_t lane, uint32_t four,
-                                  Float4 (&to)[kPatch]) {
+  TREK_ON_DEVICE static void load(uint32_t at, uint32_t lane, uint32_t four, Float4 (&to)[kPatch]) {
     constexpr uint32_t kLanes = kLines / kPatch;
 #pragma unroll
     for (uint32_t i = 0; i < kPatch; ++i) {
       if constexpr (kByLine)
-        to[i] =
-            load_four(at + kLanes * i * kRowBytes + (four ^ (lane + kLanes * i) % 8) * kPiece);
+        to[i] = load_four(at + kLanes * i * kRowBytes + (four ^ (lane + kLanes * i) % 8) * kPiece);
       else
         to[i] = load_four(at + (4 * four + i) * kRowBytes);
     }

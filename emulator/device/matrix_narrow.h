@@ -1,10 +1,10 @@
 // Products of f32 of a few columns, by the dot order: the last layer of a classifier, and the gradients of its weights.
-// Device only, in code that is made for one product.
+// Device only.
 //
 // Such a product has little to multiply and much to read, so what counts is that a tile's operands are on their way at
 // once and that few instructions are met. Both come to shared memory in pieces of 16 bytes, as they lie. Then a thread has
-// one line of the left operand for one block of 64 k, and all columns of the right one; or, where that is too few threads,
-// one of its columns. Four k of all columns are four times as many numbers in line, so they are read in fours whatever the
+// one line of the left operand for one block of 64 k, and all columns of the right one; or, where that is too few threads, and
+// in code that does not know how many columns there are, one of its columns. Four k of all columns are four times as many numbers in line, so they are read in fours whatever the
 // number of columns. The blocks' sums are in shared memory, and are added in ascending order, as the dot order has it.
 //
 // All k come at once where they have room, else in parts, the next one while one is multiplied (matrix_narrow_cut.h).
@@ -99,7 +99,8 @@ TREK_TILE void multiply_all(const NarrowSide& left, const NarrowSide& right, uin
 // And with one.
 TREK_TILE float multiply_one(const NarrowSide& left, const NarrowSide& right, uint32_t left_at,
                              uint32_t right_at, uint32_t k) {
-  constexpr uint32_t kAhead = kSpecialised ? 4 : 1;  // fours of which all that is read is on its way
+  constexpr uint32_t kAhead =
+      kSpecialised ? 4 : 1;  // fours of which all that is read is on its way
   float sum = 0;
   uint32_t four = 0;
   const auto multiply = [&]<uint32_t kFours>() TREK_TILE_LAMBDA {

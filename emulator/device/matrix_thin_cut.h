@@ -47,7 +47,7 @@ inline constexpr uint32_t kBeside = kSteps + kGroupSteps;  // of the products' t
 inline constexpr uint32_t kGroupSlots = group_slot::kBeside + kGroupTail;
 static_assert(4 * kGroupSlots * kBlockThreads <= kSlotBytes);
 
-// What a recurrent step keeps of where an output's results go, in the memory of columns (matrix_thin_outputs.h).
+// What a recurrent step keeps of where an output's results go, in the memory of columns (matrix_thin_recurrent.h).
 inline constexpr uint32_t kAimedBytes = 48;
 
 static_assert(4 * kThinRows * (kThinDepth / kBlock) * (kBlock + kLeftPad) +

@@ -381,7 +381,7 @@ struct Cut {
   uint16_t groups;        // blocks of k at once
   uint8_t across_shift;
   uint8_t
-      patch;  // outputs of a lane, 4 x 4 or 8 x 8; kLargePatch; 0: the product is not one of these
+      patch;  // outputs of a lane, 4 x 4 or 8 x 8, or another way (matrix_cut.h); 0: the product is not one of these
   uint8_t row_bits;     // rows of the part, at most 1 << row_bits: matrix_f32::part_rows()
   uint8_t column_bits;  // columns
   uint8_t depth_bits;   // k of a stage, 1 << depth_bits

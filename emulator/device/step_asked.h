@@ -1,5 +1,5 @@
 // The steps of step_fours.h where much of what they read comes from memory: by way of shared memory, where all of it is asked
-// for at once. For code that is made for a node; device only.
+// for at once. Device only.
 #pragma once
 
 #ifdef __CUDA__

@@ -88,7 +88,7 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
       const int64_t i = first / 4 + task.thread();
       const int64_t end = (first + count) / 4;
 #ifdef __CUDA__
-      if (!kSpecialised || task.threads() == kBlockThreads)
+      if (!kSpecialised || task.threads() == kBlockThreads)  // else a wide kernel's
         step_asked<kOpcode>(task, with, i, end, prepare);
       else
 #endif

@@ -46,8 +46,7 @@ TEST_CASE("products of f32 are by tensor cores under fast numerics, but for thin
   CHECK(product_of(device, true, isa::DType::f32, shape) == Product::ordered);
 }
 
-TEST_CASE(
-    "f32 products of a few columns, and of a few k, have ways of their own on a GPU") {
+TEST_CASE("f32 products of a few columns, and of a few k, have ways of their own on a GPU") {
   Device device = *find_device("h200");
   MatrixShape shape;
   shape.m = 4096;
