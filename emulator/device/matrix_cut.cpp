@@ -96,7 +96,7 @@ Cut cut_of(const Matrix& of, Alignment aligned) {
     divide_by(cut, of.across);
     const bool in_pieces = cut.left.unit_bits != 0 && cut.right.unit_bits != 0;
     if (row_bits == kWarpsRowBits && column_bits == kWarpsColumnBits && in_pieces &&
-        of.k % kStep == 0 && of.k > (kWarpsBlocks - 1) * kBlock)
+        of.k % kStep == 0 && of.k > int64_t{kWarpsBlocks - 1} * kBlock)
       cut.patch = kWarpsPatch;
     return cut;
   }

@@ -117,8 +117,8 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t slots, uint32_t step) {
   const uint32_t thread = task.thread();
   // 4 x 2 warps have the part.
   const uint32_t lane = thread % 32;
-  const uint32_t lane_down = slots_90a::lane_down(lane);
-  const uint32_t lane_across = slots_90a::lane_across(lane);
+  const uint32_t lane_down = matrix_f32::lane_down(lane);
+  const uint32_t lane_across = matrix_f32::lane_across(lane);
   const uint32_t down = thread / 64 * kWarpRows;
   const uint32_t across = thread / 32 % 2 * kWarpColumns;
   const uint32_t shared = tensor::memory_of(task);

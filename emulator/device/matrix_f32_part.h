@@ -47,6 +47,12 @@ TREK_TILE float load_one(bool does, const std::byte* from) {
   return x;
 }
 
+// Where a lane stands in a warp of four lanes below one another by eight: those beside and below one another alternate.
+TREK_TILE uint32_t lane_down(uint32_t lane) { return (lane >> 1 & 1) | (lane >> 2 & 2); }
+TREK_TILE uint32_t lane_across(uint32_t lane) {
+  return (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4);
+}
+
 // Keeps the compiler from working out a number in another way, or long before it is wanted.
 TREK_TILE void hide(uint32_t& number) { asm volatile("" : "+r"(number)); }
 TREK_TILE void hide(const std::byte*& address) { asm volatile("" : "+l"(address)); }

@@ -25,12 +25,6 @@ inline constexpr uint32_t kAcross = 8;
 inline constexpr uint32_t kWarpRows = 8 * kDown;
 inline constexpr uint32_t kWarpColumns = 8 * kAcross;
 
-// Lanes beside and below one another alternate.
-TREK_TILE uint32_t lane_down(uint32_t lane) { return (lane >> 1 & 1) | (lane >> 2 & 2); }
-TREK_TILE uint32_t lane_across(uint32_t lane) {
-  return (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4);
-}
-
 // The number of a lane's line i of eight, counted from the warp's first, where the lane is the `lane`-th of `lanes`.
 TREK_TILE uint32_t line_of(bool by_line, uint32_t lanes, uint32_t lane, uint32_t i) {
   return by_line ? lane + lanes * i : 4 * lane + i % 4 + i / 4 * 4 * lanes;

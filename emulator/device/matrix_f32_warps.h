@@ -38,11 +38,6 @@ TREK_TILE uint32_t slot_of(uint32_t panels, uint32_t block) {
   return panels + (block % kWarps * kTurns + block / kWarps % kTurns) * kSlot;
 }
 
-// Lanes beside and below one another alternate.
-TREK_TILE uint32_t lane_down(uint32_t lane) { return (lane >> 1 & 1) | (lane >> 2 & 2); }
-TREK_TILE uint32_t lane_across(uint32_t lane) {
-  return (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4);
-}
 // The i-th of four lines of the `lane`-th of `lanes`.
 template <bool kByLine>
 TREK_TILE uint32_t line_of(uint32_t lanes, uint32_t lane, uint32_t i) {

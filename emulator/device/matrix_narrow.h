@@ -4,8 +4,9 @@
 // Such a product has little to multiply and much to read, so what counts is that a tile's operands are on their way at
 // once and that few instructions are met. Both come to shared memory in pieces of 16 bytes, as they lie. Then a thread has
 // one line of the left operand for one block of 64 k, and all columns of the right one; or, where that is too few threads, and
-// in code that does not know how many columns there are, one of its columns. Four k of all columns are four times as many numbers in line, so they are read in fours whatever the
-// number of columns. The blocks' sums are in shared memory, and are added in ascending order, as the dot order has it.
+// in code that does not know how many columns there are, one of its columns. Four k of all columns are four times as many
+// numbers in line, so they are read in fours whatever the number of columns. The blocks' sums are in shared memory, and are
+// added in ascending order, as the dot order has it.
 //
 // All k come at once where they have room, else in parts, the next one while one is multiplied (matrix_narrow_cut.h).
 #pragma once
