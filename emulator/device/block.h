@@ -73,13 +73,6 @@ TREK_TILE void each_row(uint32_t n, Act act) {
   for (uint32_t i = 0; i < n; ++i) act(i);
 #endif
 }
-// The same of what is in registers, where turns stand one by one in any code.
-template <uint32_t kMost, class Act>
-TREK_TILE void each_place(uint32_t n, Act act) {
-  TREK_UNROLLED
-  for (uint32_t i = 0; i < kMost; ++i)
-    if (i < n) act(i);
-}
 
 #ifdef __CUDA__
 // The address that instructions on shared memory take.

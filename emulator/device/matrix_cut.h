@@ -62,6 +62,8 @@ inline constexpr int64_t kMostDepth = int64_t{1} << 30;
 inline constexpr uint32_t kPart = shared_at::kSlots;
 inline constexpr uint32_t kPartBytes = 96;
 inline constexpr uint32_t kCut = kPart + kPartBytes;
+inline constexpr uint32_t kBehindCut =
+    (kCut + sizeof(Cut) + 127) / 128 * 128;  // where nobody has a Copier
 inline constexpr uint32_t kCopiers = kCut + sizeof(Cut);
 inline constexpr uint32_t kCopiersBytes = 2 * kBlockThreads * 16;
 inline constexpr uint32_t kPanels = kCopiers + kCopiersBytes;

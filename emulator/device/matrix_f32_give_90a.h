@@ -41,9 +41,9 @@ struct Places<8, 8> {
   uint32_t across_bits;
 
   TREK_ON_DEVICE Places(const Cut& cut, uint32_t lane, uint32_t four, uint32_t bits)
-      : row(slots_90a::line_of(cut.left.by_line != 0, slots_90a::kDown, lane_down(lane), four / 2)),
-        column(slots_90a::line_of(cut.right.by_line != 0, slots_90a::kAcross, lane_across(lane),
-                                  four % 2 * 4)),
+      : row(line_of(cut.left.by_line != 0, slots_90a::kDown, lane_down(lane), four / 2)),
+        column(
+            line_of(cut.right.by_line != 0, slots_90a::kAcross, lane_across(lane), four % 2 * 4)),
         across_bits(bits) {}
   TREK_ON_DEVICE uint32_t row_of(uint32_t first, uint32_t n) const {
     return row + ((first + n / 2) >> across_bits) * slots_90a::kWarpRows +

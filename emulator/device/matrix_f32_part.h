@@ -53,6 +53,28 @@ TREK_TILE uint32_t lane_across(uint32_t lane) {
   return (lane & 1) | (lane >> 1 & 2) | (lane >> 2 & 4);
 }
 
+// The number of a lane's line i of an operand, counted from the first of all lanes', where the lane is the `lane`-th of `lanes`:
+// every `lanes`-th, or where lines are neighbours four together.
+TREK_TILE uint32_t line_of(bool by_line, uint32_t lanes, uint32_t lane, uint32_t i) {
+  return by_line ? lane + lanes * i : 4 * lane + i % 4 + i / 4 * 4 * lanes;
+}
+
+// A lane's patch of outputs.
+template <uint32_t kRows, uint32_t kColumns>
+TREK_TILE void clear_patch(float (&sum)[kRows][kColumns]) {
+#pragma unroll
+  for (uint32_t i = 0; i < kRows; ++i)
+#pragma unroll
+    for (uint32_t j = 0; j < kColumns; ++j) sum[i][j] = 0;
+}
+// Its four v, row by row.
+template <uint32_t kRows, uint32_t kColumns>
+TREK_TILE Float4 four_of(const float (&sum)[kRows][kColumns], uint32_t v) {
+  constexpr uint32_t kFours = kColumns / 4;  // of a row
+  const float* four = &sum[v / kFours][v % kFours * 4];
+  return {four[0], four[1], four[2], four[3]};
+}
+
 // Keeps the compiler from working out a number in another way, or long before it is wanted.
 TREK_TILE void hide(uint32_t& number) { asm volatile("" : "+r"(number)); }
 TREK_TILE void hide(const std::byte*& address) { asm volatile("" : "+l"(address)); }

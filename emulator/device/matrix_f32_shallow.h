@@ -18,7 +18,7 @@ inline constexpr uint32_t kFour = 4;
 inline constexpr uint32_t kPiece = 16;
 // Where the operands are: the left one as [row][k]; the right one in fours of columns, which are as many pieces as there are
 // k and an odd number of them apart, so that lanes are on different banks, or as [k][column].
-inline constexpr uint32_t kLeft = (kCut + sizeof(Cut) + 127) / 128 * 128;
+inline constexpr uint32_t kLeft = kBehindCut;
 inline constexpr uint32_t kRight = kLeft + 4 * kShallowDepth * kShallowRows;
 static_assert(kRight + kPiece * (kShallowDepth + 1) * (kShallowColumns / kFour) <= kSharedBytes);
 

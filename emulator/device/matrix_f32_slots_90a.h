@@ -25,11 +25,6 @@ inline constexpr uint32_t kAcross = 8;
 inline constexpr uint32_t kWarpRows = 8 * kDown;
 inline constexpr uint32_t kWarpColumns = 8 * kAcross;
 
-// The number of a lane's line i of eight, counted from the warp's first, where the lane is the `lane`-th of `lanes`.
-TREK_TILE uint32_t line_of(bool by_line, uint32_t lanes, uint32_t lane, uint32_t i) {
-  return by_line ? lane + lanes * i : 4 * lane + i % 4 + i / 4 * 4 * lanes;
-}
-
 // A lane's eight lines of one operand, `kLanes` lanes of a warp beside each other. It is the `lane`-th, and
 // `first` is the warp's first line. Where lines are neighbours, the next k is kPitch bytes on.
 // Places of k are counted from the first, or where move() has been to.
@@ -98,27 +93,11 @@ template <uint32_t kRows, uint32_t kColumns>
 inline constexpr uint32_t kSumsOfWarp = kRows * (kColumns / 4) * kFour;
 inline constexpr uint32_t kWarpSums = kSumsOfWarp<8, 8>;
 
-// Four v of a patch.
-template <uint32_t kRows, uint32_t kColumns>
-TREK_TILE Float4 four_of(const float (&sum)[kRows][kColumns], uint32_t v) {
-  constexpr uint32_t kFours = kColumns / 4;  // of a row
-  const float* four = &sum[v / kFours][v % kFours * 4];
-  return {four[0], four[1], four[2], four[3]};
-}
-
 template <uint32_t kRows, uint32_t kColumns>
 TREK_TILE void clear_sums(uint32_t sums) {
 #pragma unroll
   for (uint32_t at = 0; at < kSumsOfWarp<kRows, kColumns>; at += kFour)
     store_four(sums + at, kNothing);
-}
-
-template <uint32_t kRows, uint32_t kColumns>
-TREK_TILE void clear_patch(float (&sum)[kRows][kColumns]) {
-#pragma unroll
-  for (uint32_t i = 0; i < kRows; ++i)
-#pragma unroll
-    for (uint32_t j = 0; j < kColumns; ++j) sum[i][j] = 0;
 }
 
 // Adds a block to its segment.

@@ -14,6 +14,7 @@
 
 #include "emulator/device/matrix_f32_result.h"
 #include "emulator/device/matrix_f32_sums.h"
+#include "emulator/device/tensor_core.h"
 
 namespace trek::device::matrix_f32 {
 
@@ -30,18 +31,11 @@ inline constexpr uint32_t kHalf = kBlock / 2;
 // A block's operands, the left one in front; its sums take their place: [row][column].
 inline constexpr uint32_t kLeftBytes = kRows * kBlock * 4;
 inline constexpr uint32_t kSlot = kLeftBytes + kColumns * kBlock * 4;
-inline constexpr uint32_t kFirstSlot = (kCut + sizeof(Cut) + 127) / 128 * 128;
-static_assert(kFirstSlot + kRound * kSlot <= kSharedBytes && kRows * kColumns * 4 <= kSlot);
+static_assert(kBehindCut + kRound * kSlot <= kSharedBytes && kRows * kColumns * 4 <= kSlot);
 static_assert(kRows == 4 * kPatch && kColumns == 8 * kPatch && kMostGroups % kRound == 0);
 
 TREK_TILE uint32_t slot_of(uint32_t panels, uint32_t block) {
   return panels + (block % kWarps * kTurns + block / kWarps % kTurns) * kSlot;
-}
-
-// The i-th of four lines of the `lane`-th of `lanes`.
-template <bool kByLine>
-TREK_TILE uint32_t line_of(uint32_t lanes, uint32_t lane, uint32_t i) {
-  return kByLine ? lane + lanes * i : kPatch * lane + i;
 }
 
 // One operand: `lines` of kLines exist, `pitch` bytes of memory apart, or where lines are neighbours that is from k to k.
@@ -150,21 +144,15 @@ class Blocks {
       const uint32_t there = k >= of_.k ? 0 : of_.k - k < kHalf ? of_.k - k : kHalf;
       multiply_fours(slot, half * (kHalf / 4), there / 4, sum);
       if (half == 0) continue;
-      asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");  // all have read the operands
+      tensor::warp_sync();  // all have read the operands
       store(slot, sum);
-      clear(sum);
+      clear_patch(sum);
       block += kWarps;
     }
   }
 
  private:
   static constexpr uint32_t kHalves = 2 * kTurns;
-  TREK_ON_DEVICE static void clear(float (&sum)[kPatch][kPatch]) {
-#pragma unroll
-    for (uint32_t i = 0; i < kPatch; ++i)
-#pragma unroll
-      for (uint32_t j = 0; j < kPatch; ++j) sum[i][j] = 0;
-  }
   // Until all of this warp's copies but those of the last groups are there.
   TREK_ON_DEVICE static void await(uint32_t behind) {
     static_assert(kHalves == 4);
@@ -172,7 +160,7 @@ class Blocks {
       asm volatile("cp.async.wait_group 3;" ::: "memory");
     else
       wait_for_copies(behind);
-    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    tensor::warp_sync();
   }
   // So many fours, an even number; those of the next are on their way while one is multiplied.
   TREK_ON_DEVICE void multiply_fours(uint32_t slot, uint32_t first, uint32_t fours,
@@ -211,13 +199,13 @@ class Blocks {
   TREK_ON_DEVICE void store(uint32_t slot, const float (&sum)[kPatch][kPatch]) const {
 #pragma unroll
     for (uint32_t i = 0; i < kPatch; ++i) {
-      const uint32_t row = slot + line_of<kLeftByLine>(4, down_, i) * (kColumns * 4);
+      const uint32_t row = slot + line_of(kLeftByLine, 4, down_, i) * (kColumns * 4);
       if constexpr (!kRightByLine) {
-        store_four(row + across_ * 16, Float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
+        store_four(row + across_ * 16, four_of(sum, i));
       } else {
 #pragma unroll
         for (uint32_t j = 0; j < kPatch; ++j)
-          store_one(row + line_of<true>(8, across_, j) * 4, sum[i][j]);
+          store_one(row + line_of(true, 8, across_, j) * 4, sum[i][j]);
       }
     }
   }
@@ -238,7 +226,7 @@ TREK_UNIT_CALL void multiply_warps(Task task) {
   const Part& part = part_of(task);
   const Cut& cut = kept_cut(task);
   const uint32_t thread = task.thread();
-  const uint32_t panels = address(task, kFirstSlot);
+  const uint32_t panels = address(task, kBehindCut);
   const Of of = {part.left, part.right, cut.left.step, cut.right.step, part.k};
   const Blocks<kLeftByLine, kRightByLine> by(of, panels, thread % 32);
   const uint32_t blocks = (of.k + kBlock - 1) / kBlock;

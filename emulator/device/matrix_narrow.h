@@ -84,14 +84,14 @@ TREK_TILE void multiply_all(const NarrowSide& left, const NarrowSide& right, uin
     const Float4 a = load_line(left, left_at + four * four_k(left));
     const uint32_t from = right_at + four * four_k(right);
     float b[kPieceK * kNarrowColumns];  // k by k; or column by column
-    each_place<kNarrowColumns>(columns, [&](uint32_t i) TREK_TILE_LAMBDA {
+    each_row<kNarrowColumns>(columns, [&](uint32_t i) TREK_TILE_LAMBDA {
       const Float4 value = load_four(from + i * (right.by_line != 0 ? right.line : kPiece));
       TREK_UNROLLED
       for (uint32_t e = 0; e < kPieceK; ++e) b[kPieceK * i + e] = value[e];
     });
     TREK_UNROLLED
     for (uint32_t e = 0; e < kPieceK; ++e)
-      each_place<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA {
+      each_row<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA {
         sum[c] =
             semantics::fma(a[e], b[right.by_line != 0 ? kPieceK * c + e : columns * e + c], sum[c]);
       });
@@ -156,7 +156,7 @@ TREK_TILE void multiply_part(const Task& task, const Narrow& cut, uint32_t most_
     if constexpr (kSpecialised) {
       float sum[kNarrowColumns] = {};
       multiply_all(cut.left, cut.right, columns, left, right, k, sum);
-      each_place<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA { to[c] = sum[c]; });
+      each_row<kNarrowColumns>(columns, [&](uint32_t c) TREK_TILE_LAMBDA { to[c] = sum[c]; });
     }
   }
 }
@@ -183,7 +183,7 @@ TREK_TILE float load_beside(const Task& task, const Outputs& outputs, uint32_t i
 }
 TREK_TILE void load_beside(const Task& task, const Outputs& outputs, uint32_t i, Beside& beside) {
   if (!in_registers(task) || i >= outputs.count) return;
-  each_place<kMaxTail>(task.node().matrix.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
+  each_row<kMaxTail>(task.node().matrix.tail_steps, [&](uint32_t s) TREK_TILE_LAMBDA {
     beside.step[s] = load_beside(task, outputs, i, s);
   });
 }

@@ -166,11 +166,11 @@ TEST_CASE("parts of 16 rows and 32 columns are a warp's, of enough blocks that c
     of.a_k = ta ? of.m : 1;
     of.b_k = tb ? 1 : of.n;
     of.b_column = tb ? k : 1;
-    const Cut cut = cut_of(of, {true, true});
-    CHECK(1U << cut.row_bits == 16);
-    CHECK(1U << cut.column_bits == 32);
+    of.cut = cut_of(of, {true, true});
+    CHECK(1U << of.cut.row_bits == 16);
+    CHECK(1U << of.cut.column_bits == 32);
     CHECK(copied_cut(of, true).patch == 0);
-    return cut.patch;
+    return of.cut.patch;
   };
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
