@@ -1,10 +1,9 @@
 // Parts of the f32 product of 16 rows and 32 columns: a warp has all outputs of a block of 64 k. Device only; operands begin at
 // multiples of 16 bytes, and K is a multiple of 8.
 //
-// Such parts are of products of few outputs for many processors, so there is more to bring than to multiply, and what counts
-// is that all of it is on its way at once. Each warp brings the blocks that it multiplies itself, two of them, and waits for
-// nobody: where all have stored their blocks' sums the warps meet, and these are added in ascending order. More than sixteen
-// blocks come in rounds.
+// Such parts are of products of few outputs for many processors, so there is more to bring than to multiply. Each warp brings
+// the blocks that it multiplies itself, two of them, and waits for nobody: where all have stored their blocks' sums the warps
+// meet, and these are added in ascending order. More than sixteen blocks come in rounds.
 //
 // A lane has a patch of 4 x 4 outputs. Of an operand whose k are neighbours it reads four k of four lines, in pieces of 16
 // bytes that are swizzled so that no two lanes are at one bank; of another one four neighbouring lines of a k.
@@ -28,10 +27,12 @@ inline constexpr uint32_t kRound = kWarps * kTurns;
 inline constexpr uint32_t kPatch = 4;
 inline constexpr uint32_t kPiece = 16;  // bytes of a copy
 inline constexpr uint32_t kHalf = kBlock / 2;
-// A block's operands, the left one in front; its sums take their place: [row][column].
+// A block's operands, the left one in front; its sums take their place: [row][column], rows so far apart that those of lanes below
+// one another are on different banks.
 inline constexpr uint32_t kLeftBytes = kRows * kBlock * 4;
 inline constexpr uint32_t kSlot = kLeftBytes + kColumns * kBlock * 4;
-static_assert(kBehindCut + kRound * kSlot <= kSharedBytes && kRows * kColumns * 4 <= kSlot);
+inline constexpr uint32_t kSumsPitch = 4 * (kColumns + 8);
+static_assert(kBehindCut + kRound * kSlot <= kSharedBytes && kRows * kSumsPitch <= kSlot);
 static_assert(kRows == 4 * kPatch && kColumns == 8 * kPatch && kMostGroups % kRound == 0);
 
 TREK_TILE uint32_t slot_of(uint32_t panels, uint32_t block) {
@@ -109,58 +110,63 @@ class Blocks {
   TREK_ON_DEVICE Blocks(const Of& of, uint32_t panels, uint32_t lane)
       : of_(of), panels_(panels), lane_(lane), down_(lane_down(lane)), across_(lane_across(lane)) {}
 
-  // Asks for all that a warp has of a round, whose first block for it is `block`: half a block is a group of copies, which is
-  // empty behind the last k.
-  TREK_ON_DEVICE void ask(uint32_t block) const {
-    TREK_ROLLED
-    for (uint32_t h = 0; h < kHalves; ++h) {
-      const uint32_t half = h % 2;
-      const uint32_t slot = slot_of(panels_, block);
-      const uint32_t k = block * kBlock + half * kHalf;
-      if (k < of_.k) {
-        const uint32_t there = of_.k - k < kHalf ? of_.k - k : kHalf;
-        const uint64_t left = kLeftByLine ? 4 : of_.left_pitch;
-        const uint64_t right = kRightByLine ? 4 : of_.right_pitch;
-        Left::ask(lane_, of_.left.data + k * left, of_.left_pitch, of_.left.lines, half, there,
-                  slot);
-        Right::ask(lane_, of_.right.data + k * right, of_.right_pitch, of_.right.lines, half, there,
-                   slot + kLeftBytes);
-      }
-      commit_copies();
-      block += half * kWarps;
-    }
-  }
-  // Multiplies them as they come, and leaves a block's sums in its place. There is one loop for all: instructions are met for
-  // the first time.
+  // Brings and multiplies all that a warp has of a round, whose first block for it is `block`, and leaves a block's sums in its
+  // place. Half a block is a group of copies, of which kAhead are on their way while one is multiplied: asking is what memory
+  // keeps waiting. There is one loop for all, since its instructions are met for the first time.
   TREK_ON_DEVICE void multiply(uint32_t block) const {
     float sum[kPatch][kPatch] = {};  // defined on every path
     TREK_ROLLED
-    for (uint32_t h = 0; h < kHalves; ++h) {
-      const uint32_t half = h % 2;
-      const uint32_t slot = slot_of(panels_, block);
-      const uint32_t k = block * kBlock + half * kHalf;
-      if (half == 0 && k >= of_.k) return;
-      await(kHalves - 1 - h);
-      const uint32_t there = k >= of_.k ? 0 : of_.k - k < kHalf ? of_.k - k : kHalf;
-      multiply_fours(slot, half * (kHalf / 4), there / 4, sum);
-      if (half == 0) continue;
-      tensor::warp_sync();  // all have read the operands
-      store(slot, sum);
-      clear_patch(sum);
-      block += kWarps;
+    for (uint32_t h = 0; h < kHalves + kAhead; ++h) {
+      if (h >= kAhead && !multiply_half(block, h - kAhead, sum)) return;
+      if (h < kHalves) ask_half(block, h);
     }
   }
 
  private:
   static constexpr uint32_t kHalves = 2 * kTurns;
-  // Until all of this warp's copies but those of the last groups are there.
-  TREK_ON_DEVICE static void await(uint32_t behind) {
-    static_assert(kHalves == 4);
-    if (behind == 3)
-      asm volatile("cp.async.wait_group 3;" ::: "memory");
-    else
-      wait_for_copies(behind);
+  static constexpr uint32_t kAhead = 2;
+  // Of a half that a warp has: behind the last k there is none, and the group of copies is empty.
+  struct Half {
+    uint32_t block;
+    uint32_t half;
+    uint32_t k;
+    uint32_t there;
+
+    TREK_ON_DEVICE Half(const Of& of, uint32_t first, uint32_t h)
+        : block(first + h / 2 * kWarps),
+          half(h % 2),
+          k(block * kBlock + half * kHalf),
+          there(k >= of.k          ? 0
+                : of.k - k < kHalf ? of.k - k
+                                   : kHalf) {}
+  };
+  TREK_ON_DEVICE void ask_half(uint32_t first, uint32_t h) const {
+    const Half at(of_, first, h);
+    if (at.there != 0) {
+      const uint32_t slot = slot_of(panels_, at.block);
+      const uint64_t left = kLeftByLine ? 4 : of_.left_pitch;
+      const uint64_t right = kRightByLine ? 4 : of_.right_pitch;
+      Left::ask(lane_, of_.left.data + at.k * left, of_.left_pitch, of_.left.lines, at.half,
+                at.there, slot);
+      Right::ask(lane_, of_.right.data + at.k * right, of_.right_pitch, of_.right.lines, at.half,
+                 at.there, slot + kLeftBytes);
+    }
+    commit_copies();
+  }
+  // Whether there is one, or another half of its block.
+  TREK_ON_DEVICE bool multiply_half(uint32_t first, uint32_t h,
+                                    float (&sum)[kPatch][kPatch]) const {
+    const Half at(of_, first, h);
+    if (at.half == 0 && at.there == 0) return false;
+    wait_for_copies(h + 1 < kHalves ? kAhead - 1 : 0);
     tensor::warp_sync();
+    const uint32_t slot = slot_of(panels_, at.block);
+    multiply_fours(slot, at.half * (kHalf / 4), at.there / 4, sum);
+    if (at.half == 0) return true;
+    tensor::warp_sync();  // all have read the operands
+    store(slot, sum);
+    clear_patch(sum);
+    return true;
   }
   // So many fours, an even number; those of the next are on their way while one is multiplied.
   TREK_ON_DEVICE void multiply_fours(uint32_t slot, uint32_t first, uint32_t fours,
@@ -199,7 +205,7 @@ class Blocks {
   TREK_ON_DEVICE void store(uint32_t slot, const float (&sum)[kPatch][kPatch]) const {
 #pragma unroll
     for (uint32_t i = 0; i < kPatch; ++i) {
-      const uint32_t row = slot + line_of(kLeftByLine, 4, down_, i) * (kColumns * 4);
+      const uint32_t row = slot + line_of(kLeftByLine, 4, down_, i) * kSumsPitch;
       if constexpr (!kRightByLine) {
         store_four(row + across_ * 16, four_of(sum, i));
       } else {
@@ -241,7 +247,6 @@ TREK_UNIT_CALL void multiply_warps(Task task) {
   TREK_ROLLED
   for (uint32_t first = 0; first < blocks; first += kRound) {
     const uint32_t mine = first + thread / 32;
-    by.ask(mine);
     if (first == 0 && cut.plain != 0 && exists) load_beside(task, outputs, beside);
     by.multiply(mine);
     task.sync();
@@ -249,7 +254,7 @@ TREK_UNIT_CALL void multiply_warps(Task task) {
       const uint32_t end = first + kRound < blocks ? first + kRound : blocks;
 #pragma unroll 4
       for (uint32_t block = first; block < end; ++block)
-        segment = segment + load_four(slot_of(panels, block) + (row * kColumns + column) * 4);
+        segment = segment + load_four(slot_of(panels, block) + row * kSumsPitch + column * 4);
       if (end % kMostGroups == 0 || end == blocks) {
         total = first < kMostGroups ? segment : total + segment;
         segment = kNothing;
