@@ -4,6 +4,7 @@
 
 #include "emulator/device/describer.h"
 #include "emulator/device/element.h"
+#include "emulator/plan/take_gradients.h"
 
 namespace trek::device {
 
@@ -242,6 +243,19 @@ void Describer::describe_optimizer() {
   if (of_.opcode == Opcode::ClipNorm) return record_.real_attribute("max", compute);
   for (size_t i = of_.own_operands; i < of_.operands.size(); ++i)
     record_.operand(of_.operands[i], type(i), {0, 0, Map::same});
+  if (of_.makes_gradient()) {
+    Matrix& gradient = node_.matrix;
+    gradient.k = type(of_.factors).shape[0];
+    gradient.n = type(0).shape[type(0).shape.rank() - 1];
+  }
+  if (of_.makes_gradient() && of_.tiling == plan::Tiling::boxes) {
+    const plan::BoxSize boxes = plan::step_boxes(of_);
+    Matrix& gradient = node_.matrix;
+    gradient.m = type(0).shape[0];
+    gradient.tile_rows = boxes.lines;
+    gradient.tile_columns = boxes.columns;
+    gradient.across = (gradient.n + boxes.columns - 1) / boxes.columns;
+  }
   record_.real_attribute("lr", compute);
   record_.real_attribute("weight_decay", compute);
   switch (of_.opcode) {

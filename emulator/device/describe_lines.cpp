@@ -7,6 +7,7 @@
 #include "emulator/device/describer.h"
 #include "emulator/device/element.h"
 #include "emulator/device/order.h"
+#include "emulator/plan/take_logits.h"
 #include "isa/semantics/reduce.h"
 
 namespace trek::device {
@@ -39,6 +40,9 @@ DType line_type(DType type) {
   }
   return DType::u64;
 }
+
+static_assert(plan::kMostClasses == kMostClasses && plan::kMostWeights == kMostWeights &&
+              plan::kMostRow == kMostRow && plan::kMostLossRows == kMostLossRows);
 
 // How far the elements of a line are apart, where there is one number for it; of a line of one element 1.
 std::optional<int64_t> stride_of(const plan::Lines& lines) {
@@ -162,6 +166,18 @@ void Describer::describe_cross_entropy() {
   node_.lines.kept = record_.map({{rows, classes}});
   node_.lines.along = record_.map({{classes, 1}});
   node_.whole = rows;
+  if (of_.makes_logits()) {
+    const size_t first = of_.factors;
+    node_.lines.rows = static_cast<uint8_t>(Rows::made);
+    node_.lines.row = static_cast<uint32_t>(type(first).shape[1]);
+    node_.lines.has_bias = of_.operands.size() > first + 2 ? 1 : 0;
+    node_.lines.back = static_cast<uint8_t>(of_.back);
+    for (size_t i = first; i < of_.operands.size(); ++i) {
+      const uint32_t entry = record_.operand(of_.operands[i], type(i), {0, 0, Map::same});
+      if (i == first) node_.lines.made_of = static_cast<uint8_t>(entry);
+    }
+    return;
+  }
   const Draft out = converted(compute, type(logits).dtype);
   programs({plain(logits)}, {out, out}, compute);
   if (!only_gradient && type(logits).dtype == DType::f32) node_.lines.rows = rows_of(classes);

@@ -100,7 +100,7 @@ void Describer::describe_move() {
   node_.move.map = record_.map(map);
   node_.whole = result_type(0).elements();
   if (of_.tiling == plan::Tiling::boxes) {
-    const plan::TurnedBoxes boxes = plan::turned_boxes(plan_, of_);
+    const plan::BoxSize boxes = plan::turned_boxes(plan_, of_);
     node_.move.outer = boxes.lines;
     node_.move.count = boxes.columns;
     node_.move.size = to[to.rank() - 1];

@@ -383,6 +383,19 @@ TREK_TILE void execute_in_order(const Block& block, const Node& node, int64_t ti
   else
     multiply_tile_f32(task, tile);
 }
+
+TREK_TILE void execute_early(const Block& block, const Node& node, int64_t first, int64_t count,
+                             const Environment& environment, Fault* fault) {
+  const Task task(block);
+  begin_task(task, block, node, environment, fault);
+  forget_places(task);
+  task.sync();
+  if (static_cast<Kind>(node.kind) == Kind::optimizer)
+    optimize<float>(task, first, count);
+  else
+    made_rows::cross_entropy(task, first, count);
+  task.sync();
+}
 #endif
 
 template <class Ready>

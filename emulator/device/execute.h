@@ -54,6 +54,9 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
 template <class Ready>
 TREK_TILE void execute_in_order(const Block& block, const Node& node, int64_t tile,
                                 const Environment& environment, Ready ready);
+// execute_unit() of a node that is_early(), from before its inputs are there: it calls await_inputs() itself.
+TREK_TILE void execute_early(const Block& block, const Node& node, int64_t first, int64_t count,
+                             const Environment& environment, Fault* fault);
 #endif
 
 // The wait of such a task: `ready()`, and what its tail wants before all else.

@@ -220,7 +220,15 @@ enum class Rows : uint8_t {
   staged,    // through shared memory (stage.h)
   by_warps,  // f32 as it lies, in rows of at most kShortRow: a warp or less each (rows.h)
   by_block,  // and of at most kLongRow: a warp for a tile of 1024 elements (long_rows.h)
+  made,      // of a loss that makes its logits (made_rows.h)
 };
+// What such a loss has at most: classes, elements of the weights and of a row, and rows of a task.
+inline constexpr uint32_t kMostClasses = 32;
+inline constexpr uint32_t kMostWeights = 16 * 1024;
+inline constexpr uint32_t kMostRow = 2048;
+inline constexpr uint32_t kMostLossRows = 2;
+// What it gives to the layer before (plan::Back).
+enum class Back : uint8_t { none, plain, relu_grad };
 
 // The lines of a reduction, a scan or a sort: element k of line l lies at kept(l) + along(k).
 struct Lines {
@@ -237,6 +245,13 @@ struct Lines {
   uint8_t strided;  // Strided
   uint8_t source;   // operand that a strided reduction reads
   int32_t stride;   // and how far its elements are apart
+  // Of a loss that makes its logits: elements of a row of which they are made, the entry of operands that these rows are, with the
+  // weights and, if there is one, the bias behind it, and what is given back.
+  uint32_t row;
+  uint8_t made_of;
+  uint8_t has_bias;
+  uint8_t back;  // Back
+  uint8_t unused;
 };
 
 // A phase of a row node (plan::Phase). Its programs are narrow, and have kRowSlots.
@@ -692,6 +707,24 @@ TREK_ON_DEVICE inline bool is_in_order(const Node& node) {
 TREK_ON_DEVICE inline bool waits_interpreted(const Node& node) {
   return is_in_order(node) && node.scalars == 0;
 }
+// Whether a node is an optimizer that makes its gradient: from the operands behind its own, by `matrix`, of which k and n are
+// said, and where there are two of them m, tile_rows, tile_columns and across (step_gradient.h).
+TREK_ON_DEVICE inline bool makes_gradient(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::optimizer && node.matrix.k != 0;
+}
+// Whether a node is a loss that makes its logits (made_rows.h).
+TREK_ON_DEVICE inline bool makes_logits(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::cross_entropy &&
+         static_cast<Rows>(node.lines.rows) == Rows::made;
+}
+// Whether a node's unit waits for the task's inputs where a kernel interprets, behind having found what it has to do, and may trap:
+// its scalars are read before that, so none of them is in memory.
+TREK_ON_DEVICE inline bool is_early(const Node& node) {
+  if (!makes_gradient(node) && !makes_logits(node)) return false;
+  for (uint32_t i = 0; i < node.scalars; ++i)
+    if (node.scalar(i).kind == Scalar::memory) return false;
+  return true;
+}
 // Whether a node is a quick move with words.
 TREK_ON_DEVICE inline bool is_in_words(const Node& node) {
   return static_cast<Kind>(node.kind) == Kind::move && node.areas_at != 0;
@@ -723,7 +756,7 @@ static_assert(sizeof(Thin) == 44 && sizeof(ThinGroup) == 120 && sizeof(Small) ==
 static_assert(sizeof(Narrow) == 56 && sizeof(Areas) == 64);
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 16 && sizeof(Program) == 16);
 static_assert(sizeof(Phase) == 40 && sizeof(Phases) == 288);
-static_assert(sizeof(Lines) == 48 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
+static_assert(sizeof(Lines) == 56 && sizeof(Matrix) == 368 && sizeof(Move) == 56);
 static_assert(sizeof(TailStep) == 8 && sizeof(Node) == 576 && alignof(Node) == 16);
 static_assert(offsetof(Node, fetch) % 16 == 0);  // quick.h reads tables of 16 bytes a row at once
 

@@ -13,6 +13,7 @@ namespace trek::device {
 template <uint32_t kBegin>
 class OwnFours {
  public:
+  static constexpr uint32_t kFirst = kBegin;
   static constexpr uint32_t kPitch = 16 * kBlockThreads;
   static constexpr uint32_t kMost = (kSharedBytes - kBegin) / kPitch;  // of a thread
 
@@ -24,6 +25,10 @@ class OwnFours {
   template <class Four>
   TREK_ON_DEVICE Four get(uint32_t n) const {
     return *task_.shared<const Four>(place(n));
+  }
+  template <class Four>
+  TREK_ON_DEVICE void put(uint32_t n, Four four) const {
+    *task_.shared<Four>(place(n)) = four;
   }
 
  private:

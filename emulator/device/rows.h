@@ -48,14 +48,17 @@ struct Lanes {
   uint32_t first;  // the row's first, in the warp
 };
 
+// What a lane has of a row: kOf of kValues, in code for rows of at most 32 x kOf elements.
+template <uint32_t kOf = kValues>
 struct Row {
-  float x[kValues];
+  float x[kOf];
 };
 
-TREK_UNIT Row load(const float* from, const Lanes& of) {
-  Row row;
+template <uint32_t kOf = kValues>
+TREK_UNIT Row<kOf> load(const float* from, const Lanes& of) {
+  Row<kOf> row;
 #pragma unroll
-  for (uint32_t i = 0; i < kValues; ++i) row.x[i] = of.has(i) ? from[of.lane + 32 * i] : 0.0f;
+  for (uint32_t i = 0; i < kOf; ++i) row.x[i] = of.has(i) ? from[of.lane + 32 * i] : 0.0f;
   return row;
 }
 
@@ -70,18 +73,20 @@ TREK_UNIT float fold(float value, uint32_t lane, uint32_t n, Join join) {
   return value;
 }
 // All elements joined, for all lanes of the row.
-template <class Join>
-TREK_UNIT float reduce(const Row& row, const Lanes& of, Join join) {
+template <uint32_t kOf, class Join>
+TREK_UNIT float reduce(const Row<kOf>& row, const Lanes& of, Join join) {
   float value = row.x[0];
 #pragma unroll
-  for (uint32_t i = 1; i < kValues; ++i)
+  for (uint32_t i = 1; i < kOf; ++i)
     if (of.has(i)) value = join(value, row.x[i]);
   return from_lane(fold(value, of.lane, of.n, join), of.first);
 }
-TREK_UNIT float greatest(const Row& row, const Lanes& of) {
+template <uint32_t kOf>
+TREK_UNIT float greatest(const Row<kOf>& row, const Lanes& of) {
   return reduce(row, of, [](float a, float b) { return semantics::max(a, b); });
 }
-TREK_UNIT float sum(const Row& row, const Lanes& of) {
+template <uint32_t kOf>
+TREK_UNIT float sum(const Row<kOf>& row, const Lanes& of) {
   return reduce(row, of, [](float a, float b) { return semantics::add(a, b); });
 }
 
@@ -98,16 +103,18 @@ TREK_UNIT void each_row(const Task& task, const Lanes& of, int64_t first, int64_
 }
 
 // What softmax and the losses share: e = exp(x - most), and their sum.
+template <uint32_t kOf>
 struct Soft {
-  Row e;
+  Row<kOf> e;
   float most;
   float sum;
 };
-TREK_UNIT Soft soften(const Row& x, const Lanes& of) {
-  Soft soft;
+template <uint32_t kOf>
+TREK_UNIT Soft<kOf> soften(const Row<kOf>& x, const Lanes& of) {
+  Soft<kOf> soft;
   soft.most = greatest(x, of);
 #pragma unroll
-  for (uint32_t i = 0; i < kValues; ++i)
+  for (uint32_t i = 0; i < kOf; ++i)
     soft.e.x[i] = of.has(i) ? semantics::exp_negative(x.x[i] - soft.most) : 0.0f;
   soft.sum = sum(soft.e, of);
   return soft;
@@ -126,8 +133,8 @@ TREK_UNIT_CALL void softmax(Task task, int64_t first, int64_t end) {
   const auto type = static_cast<DType>(node.result(0).dtype);  // f32, or what f32 is rounded to
   const bool log = static_cast<Opcode>(node.opcode) == Opcode::LogSoftmax;
   each_row(task, lanes, first, end, [&](int64_t row, bool exists) {
-    const Row x = load(from + row * lanes.n, lanes);
-    const Soft soft = soften(x, lanes);
+    const Row<> x = load(from + row * lanes.n, lanes);
+    const Soft<kValues> soft = soften(x, lanes);
     const float log_sum = log ? semantics::log(soft.sum) : 0.0f;
 #pragma unroll
     for (uint32_t i = 0; i < kValues; ++i)
@@ -137,30 +144,49 @@ TREK_UNIT_CALL void softmax(Task task, int64_t first, int64_t end) {
   });
 }
 
-// cross_entropy and cross_entropy.with_grad of rows [first, end), whose classes exist. Losses go to `losses`,
-// by row.
-TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t end, float* losses,
-                                  bool gradient, bool mean) {
+// The loss of a row of logits x, whose class is `own`, and where that is wanted its gradient: of `rows` rows, or with 0 one that
+// is no mean's. give(at, share) takes what a lane has of it.
+template <uint32_t kOf, class Give>
+TREK_TILE void lose(const Row<kOf>& x, const Lanes& of, int64_t own, float* loss, bool gradient,
+                    float rows, Give give) {
+  const Soft<kOf> soft = soften(x, of);
+#pragma unroll
+  for (uint32_t i = 0; i < kOf; ++i) {
+    const uint32_t at = of.lane + 32 * i;
+    if (!of.has(i)) continue;
+    if (at == own) *loss = semantics::log(soft.sum) - (x.x[i] - soft.most);
+    if (!gradient) continue;
+    float share = soft.e.x[i] / soft.sum;
+    if (at == own) share = share - 1.0f;
+    give(at, rows != 0 ? share / rows : share);
+  }
+}
+
+// cross_entropy and cross_entropy.with_grad of rows [first, end), of which those whose class does not exist fail. Losses go to
+// `losses`, by row.
+template <uint32_t kOf>
+TREK_UNIT_CALL void cross_entropy_of(Task task, int64_t first, int64_t end, float* losses,
+                                     bool gradient, bool mean) {
   const Node& node = task.node();
   const Lanes lanes(task, static_cast<uint32_t>(node.lines.n));
   const float* from = memory_of(task, node.operand(0));
   float* to = reinterpret_cast<float*>(task.memory(node.result(gradient ? 1 : 0)));
-  const auto rows = static_cast<float>(node.lines.lines);
+  const float rows = mean ? static_cast<float>(node.lines.lines) : 0;
   each_row(task, lanes, first, end, [&](int64_t row, bool exists) {
-    const auto own = static_cast<uint32_t>(operand_of(task, 1, row));
-    const Row x = load(from + row * lanes.n, lanes);
-    const Soft soft = soften(x, lanes);
-#pragma unroll
-    for (uint32_t i = 0; i < kValues; ++i) {
-      const uint32_t at = lanes.lane + 32 * i;
-      if (!exists || !lanes.has(i)) continue;
-      if (at == own) losses[row] = semantics::log(soft.sum) - (x.x[i] - soft.most);
-      if (!gradient) continue;
-      float share = soft.e.x[i] / soft.sum;
-      if (at == own) share = share - 1.0f;
-      to[row * lanes.n + at] = mean ? share / rows : share;
-    }
+    const Row<kOf> x = load<kOf>(from + row * lanes.n, lanes);
+    const auto own = static_cast<int64_t>(operand_of(task, 1, row));
+    if (own < 0 || own >= node.lines.n) task.fail(row);
+    lose(x, lanes, exists ? own : -1, losses + row, gradient, rows,
+         [&](uint32_t at, float share) TREK_TILE_LAMBDA {
+           if (exists) to[row * lanes.n + at] = share;
+         });
   });
+}
+TREK_UNIT void cross_entropy(const Task& task, int64_t first, int64_t end, float* losses,
+                             bool gradient, bool mean) {
+  if (task.node().lines.n <= 32)
+    return cross_entropy_of<1>(task, first, end, losses, gradient, mean);
+  cross_entropy_of<kValues>(task, first, end, losses, gradient, mean);
 }
 
 // The sum of up to 1024 numbers in shared memory, at byte offset `at`, for the first warp.
@@ -168,7 +194,7 @@ TREK_UNIT float sum_of_tile(const Task& task, uint32_t at, uint32_t n) {
   const Lanes lanes(task, 32 < n ? 32 : n);
   const float* from = task.shared<float>(at);
   const uint32_t lane = task.thread();
-  Row row{};
+  Row<1> row{};
   if (lane < n) row.x[0] = from[lane];
   for (uint32_t i = lane + 32; i < n; i += 32) row.x[0] = semantics::add(row.x[0], from[i]);
   return sum(row, lanes);

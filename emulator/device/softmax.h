@@ -5,6 +5,7 @@
 #pragma once
 
 #include "emulator/device/long_rows.h"
+#include "emulator/device/made_rows.h"
 #include "emulator/device/reduce_order.h"
 #include "emulator/device/rows.h"
 
@@ -206,12 +207,15 @@ TREK_UNIT_CALL void cross_entropy(Task task, int64_t first, int64_t count) {
   const int64_t rows = whole ? task.node().lines.lines : first + count;  // the end of them
   const int64_t classes = task.node().lines.n;
 #ifdef __CUDA__
-  // Long rows look at their classes when they come to them.
+  // Rows that are not staged look at their classes when they come to them.
   const bool looks_later =
-      sizeof(C) == 4 && static_cast<Rows>(task.node().lines.rows) == Rows::by_block;
+      sizeof(C) == 4 && static_cast<Rows>(task.node().lines.rows) != Rows::staged;
 #else
   const bool looks_later = false;
 #endif
+  if constexpr (sizeof(C) == 4)
+    if (static_cast<Rows>(task.node().lines.rows) == Rows::made)
+      return made_rows::cross_entropy(task, first, count);
   if (!looks_later) {
     for (int64_t row = begin + task.thread(); row < rows; row += task.threads()) {
       const auto t = static_cast<int64_t>(operand_of(task, wants_loss(task.node()) ? 1 : 2, row));

@@ -11,8 +11,14 @@ namespace trek::device {
 
 namespace train_detail {
 
-// Tensors of which a thread has asked for several turns. A gradient in blocks comes to registers.
-template <Opcode kOpcode>
+// What a thread asks for, behind what Adam's elements have in common: of a turn four elements of each of the instruction's
+// operands, in their order, and then of what is added to the gradient.
+using Asked = OwnFours<shared_at::kSlots + 128>;
+static_assert(Asked::kMost > 4 + kMostParts && sizeof(semantics::AdamParameters<float>) + 8 <= 128);
+
+// Tensors of which a thread has asked for several turns. A gradient in blocks comes to registers; one that the task has made
+// is there already.
+template <Opcode kOpcode, bool kMade = false>
 class AskedTensors : public FourTensors<kOpcode> {
   using Of = FourTensors<kOpcode>;
 
@@ -22,8 +28,8 @@ class AskedTensors : public FourTensors<kOpcode> {
   TREK_ON_DEVICE void ask(int64_t at, uint32_t turn) const {
     const uint32_t first = turn * of_turn();
     fours_.ask(first, this->w_ + at);
-    if constexpr (Of::kHasV) fours_.ask(first + 1, this->v_ + at);
-    if constexpr (Of::kHasM) fours_.ask(first + 2, this->m_ + at);
+    if constexpr (Of::kHasM) fours_.ask(first + 1, this->m_ + at);
+    if constexpr (Of::kHasV) fours_.ask(first + kV, this->v_ + at);
     if (this->blocks_ == 1) fours_.ask(first + Of::kGradient, this->g_ + at);
     TREK_UNROLLED
     for (uint32_t p = 0; p < kMostParts; ++p)
@@ -38,19 +44,14 @@ class AskedTensors : public FourTensors<kOpcode> {
     for (uint32_t p = 0; p < kMostParts; ++p)
       if (has_part(this->node_, p)) to.part[p] = get(Of::kGradient + 1 + p);
     to.w = get(0);
-    to.g = this->blocks_ == 1 ? get(Of::kGradient) : this->gradient(at);
-    if constexpr (Of::kHasV) to.v = get(1);
-    if constexpr (Of::kHasM) to.m = get(2);
+    to.g = kMade || this->blocks_ == 1 ? get(Of::kGradient) : this->gradient(at);
+    if constexpr (Of::kHasM) to.m = get(1);
+    if constexpr (Of::kHasV) to.v = get(kV);
   }
 
  private:
-  // Behind what Adam's elements have in common.
-  using Asked = OwnFours<shared_at::kValues + 128>;
-  static_assert(Asked::kMost > Of::kGradient + kMostParts &&
-                sizeof(semantics::AdamParameters<float>) + 8 <= 128);
-  TREK_ON_DEVICE uint32_t of_turn() const {
-    return Of::kGradient + 1 + this->node_.all_operands - this->node_.operands;
-  }
+  static constexpr uint32_t kV = Of::kHasM ? 2 : 1;
+  TREK_ON_DEVICE uint32_t of_turn() const { return Of::kGradient + 1 + parts_of(this->node_); }
 
   Asked fours_;
 };

@@ -50,11 +50,12 @@ TREK_UNIT C next_weight(const Rule<C>& with, C w, C& m, C& v, C g) {
     return semantics::rmsprop<C>({with.lr, with.third, with.fourth, with.weight_decay}, w, v, g);
 }
 
-// Whether a node has a part of the gradient that is added to it, the `number`-th behind its own operands: of f32, as all of
-// these are then, and in code that is made for it.
-TREK_UNIT bool has_part(const Node& node, uint32_t number) {
-  return kSpecialised && node.operands + number < node.all_operands;
+// Parts of the gradient that are added to it, behind a node's own operands: of f32, as all of these are then, and in code that is
+// made for it.
+TREK_UNIT uint32_t parts_of(const Node& node) {
+  return kSpecialised && !makes_gradient(node) ? node.all_operands - node.operands : 0;
 }
+TREK_UNIT bool has_part(const Node& node, uint32_t number) { return number < parts_of(node); }
 
 // How many blocks a node's gradient comes in, in code that is made for it; it is their sum, from the first on.
 TREK_UNIT uint32_t blocks_of(const Operand& w, const Operand& g) {
@@ -248,6 +249,46 @@ TREK_UNIT void step_in_registers(const Task& task, const Rule<C>& with, int64_t 
     for (int t = 0; t < kTurns; ++t)
       if (i + t * threads < end) of.step(by, i + t * threads, fours[t]);
   }
+}
+
+// A number in the compute type C, from register form.
+template <typename C>
+TREK_UNIT C real_of(uint64_t bits) {
+  if constexpr (sizeof(C) == 4)
+    return as_float(bits);
+  else
+    return as_double(bits);
+}
+
+// Element `index` of operand i as C.
+template <typename C>
+TREK_UNIT C value_of(const Task& task, const Operand& operand, int64_t index) {
+  const auto type = static_cast<DType>(operand.dtype);
+  if (sizeof(C) == 4 && type == DType::f32) return read<C>(task.memory(operand), index);
+  return real_of<C>(load64(task.memory(operand), type, index));
+}
+template <typename C>
+TREK_UNIT void give_value(const Task& task, const Operand& operand, int64_t index, C value) {
+  const auto type = static_cast<DType>(operand.dtype);
+  if (sizeof(C) == 4 && type == DType::f32) return write<C>(task.memory(operand), index, value);
+  store64(task.memory(operand), type, index, bits_of(value));
+}
+
+// Element i of w, by its gradient.
+template <Opcode kOpcode, typename C>
+TREK_UNIT void step_one(const Task& task, const Rule<C>& with, int64_t i, C g) {
+  using Tensors = FourTensors<kOpcode>;
+  const Node& node = task.node();
+  const Operand& w_of = node.operand(0);
+  const Operand& m_of = node.operand(Tensors::kHasM ? 1 : 0);
+  const Operand& v_of = node.operand(Tensors::kHasM ? 2 : Tensors::kHasV ? 1 : 0);
+  C w = value_of<C>(task, w_of, i);
+  C v = Tensors::kHasV ? value_of<C>(task, v_of, i) : C(0);
+  C m = Tensors::kHasM ? value_of<C>(task, m_of, i) : C(0);
+  w = next_weight<kOpcode, C>(with, w, m, v, g);
+  give_value<C>(task, w_of, i, w);
+  if constexpr (Tensors::kHasV) give_value<C>(task, v_of, i, v);
+  if constexpr (Tensors::kHasM) give_value<C>(task, m_of, i, m);
 }
 
 }  // namespace train_detail

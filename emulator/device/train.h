@@ -4,33 +4,11 @@
 #include "emulator/device/reduce_order.h"
 #include "emulator/device/step_asked.h"
 #include "emulator/device/step_fours.h"
+#include "emulator/device/step_gradient.h"
 
 namespace trek::device {
 
 namespace train_detail {
-
-// A number in the compute type C, from register form.
-template <typename C>
-TREK_UNIT C real_of(uint64_t bits) {
-  if constexpr (sizeof(C) == 4)
-    return as_float(bits);
-  else
-    return as_double(bits);
-}
-
-// Element `index` of operand i as C.
-template <typename C>
-TREK_UNIT C value_of(const Task& task, const Operand& operand, int64_t index) {
-  const auto type = static_cast<DType>(operand.dtype);
-  if (sizeof(C) == 4 && type == DType::f32) return read<C>(task.memory(operand), index);
-  return real_of<C>(load64(task.memory(operand), type, index));
-}
-template <typename C>
-TREK_UNIT void give_value(const Task& task, const Operand& operand, int64_t index, C value) {
-  const auto type = static_cast<DType>(operand.dtype);
-  if (sizeof(C) == 4 && type == DType::f32) return write<C>(task.memory(operand), index, value);
-  store64(task.memory(operand), type, index, bits_of(value));
-}
 
 // The corrections of the last Adam of this block: a program's steps have the same for all of its weights.
 struct KeptCorrections {
@@ -41,6 +19,9 @@ struct KeptCorrections {
   float correction2;
 };
 static_assert(shared_at::kKept + sizeof(KeptCorrections) <= shared_at::kPlaces);
+
+// Where in shared memory what is the same for all elements of an Adam is, and behind it its corrections.
+inline constexpr uint32_t kAdam = shared_at::kSlots;
 
 // What is the same for all elements of an Adam. The powers may be long, so two warps make one each. A sync at the end.
 template <typename C>
@@ -61,13 +42,13 @@ TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weig
     TREK_ROLLED
     for (uint32_t i = task.thread() / 32; i < 2; i += second / 32 + 1) {
       const C correction = semantics::adam_correction(i == 0 ? beta1 : beta2, step);
-      task.shared<C>(shared_at::kValues + sizeof(to))[i] = correction;
+      task.shared<C>(kAdam + sizeof(to))[i] = correction;
     }
   }
   task.sync();
   if (known) return;
   if (task.thread() == 0) {
-    const C* made = task.shared<C>(shared_at::kValues + sizeof(to));
+    const C* made = task.shared<C>(kAdam + sizeof(to));
     to.correction1 = made[0];
     to.correction2 = made[1];
     if constexpr (sizeof(C) == 4) kept = {step, beta1, beta2, made[0], made[1]};
@@ -75,13 +56,49 @@ TREK_UNIT void make_adam(const Task& task, C lr, C beta1, C beta2, C eps, C weig
   task.sync();
 }
 
-// Elements [first, first + count) of w by one rule; four at a time where all are f32. `prepare` works out what the rule has in
+#ifndef __CUDA__
+// A box of w by a gradient that is made here: what step_gradient.h does on a device.
+template <Opcode kOpcode, class Prepare>
+void step_by_made(const Task& task, const Rule<float>& with, int64_t number, Prepare prepare) {
+  prepare();
+  const Matrix& of = task.node().matrix;
+  const MadeBox box(of, number);
+  const auto* left = reinterpret_cast<const float*>(task.memory(made_from(task.node(), 0)));
+  const auto* right = reinterpret_cast<const float*>(task.memory(made_from(task.node(), 1)));
+  for (int64_t i = task.thread(); i < int64_t{box.rows} * box.columns; i += task.threads()) {
+    const int64_t row = box.row + i / box.columns;
+    const int64_t column = box.column + i % box.columns;
+    semantics::Dot<float> dot;
+    for (int64_t k = 0; k < of.k; ++k) dot.push(left[k * of.m + row], right[k * of.n + column]);
+    step_one<kOpcode>(task, with, row * of.n + column, dot.finish());
+  }
+}
+template <Opcode kOpcode, class Prepare>
+void step_by_sums(const Task& task, const Rule<float>& with, int64_t first, int64_t count,
+                  Prepare prepare) {
+  prepare();
+  const Matrix& of = task.node().matrix;
+  const auto* from = reinterpret_cast<const float*>(task.memory(made_from(task.node(), 0)));
+  for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
+    semantics::Ordered<float, float (*)(float, float)> sum(
+        [](float a, float b) { return semantics::add(a, b); });
+    for (int64_t k = 0; k < of.k; ++k) sum.push(from[k * of.n + i]);
+    step_one<kOpcode>(task, with, i, sum.finish(0));
+  }
+}
+#endif
+
+// Elements [first, first + count) of w by one rule; of a node that makes its gradient the box of number `first`. Four at a time where all are f32. `prepare` works out what the rule has in
 // shared memory, which takes about as long as what is read first is on its way.
 template <Opcode kOpcode, typename C, class Prepare>
 TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, int64_t count,
                         Prepare prepare) {
   using Tensors = FourTensors<kOpcode>;
   const Node& node = task.node();
+  if constexpr (sizeof(C) == 4 && !kForCpu)
+    if (makes_gradient(node))
+      return sums_gradient(node) ? step_by_sums<kOpcode>(task, with, first, count, prepare)
+                                 : step_by_made<kOpcode>(task, with, first, prepare);
   bool is_prepared = false;
   if constexpr (sizeof(C) == 4 && !kForCpu) {
     if ((first & 3) == 0 && Tensors::are_all(node)) {
@@ -100,25 +117,17 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
   }
   if (!is_prepared) prepare();
   const Operand& w_of = node.operand(0);
-  const Operand& m_of = node.operand(Tensors::kHasM ? 1 : 0);
-  const Operand& v_of = node.operand(Tensors::kHasM ? 2 : Tensors::kHasV ? 1 : 0);
   const Operand& g_of = node.operand(Tensors::kGradient);
   const uint32_t blocks = blocks_of(w_of, g_of);
   TREK_ROLLED
   for (int64_t i = first + task.thread(); i < first + count; i += task.threads()) {
-    C w = value_of<C>(task, w_of, i);
     C g = value_of<C>(task, g_of, i);
     TREK_ROLLED
     for (uint32_t b = 1; b < blocks; ++b) g += value_of<C>(task, g_of, i + b * w_of.elements);
     TREK_UNROLLED
     for (uint32_t p = 0; p < kMostParts; ++p)
       if (has_part(node, p)) g += value_of<C>(task, node.operand(node.operands + p), i);
-    C v = Tensors::kHasV ? value_of<C>(task, v_of, i) : C(0);
-    C m = Tensors::kHasM ? value_of<C>(task, m_of, i) : C(0);
-    w = next_weight<kOpcode, C>(with, w, m, v, g);
-    give_value<C>(task, w_of, i, w);
-    if constexpr (Tensors::kHasV) give_value<C>(task, v_of, i, v);
-    if constexpr (Tensors::kHasM) give_value<C>(task, m_of, i, m);
+    step_one<kOpcode>(task, with, i, g);
   }
 }
 
@@ -135,8 +144,10 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
   const C weight_decay = real_of<C>(task.attribute(1));
   const C third = real_of<C>(task.attribute(2));
   const C fourth = real_of<C>(task.attribute(3));
-  auto& adam_with = *task.shared<semantics::AdamParameters<C>>(shared_at::kValues);
+  auto& adam_with = *task.shared<semantics::AdamParameters<C>>(kAdam);
   const int64_t number = is_adam(opcode) ? static_cast<int64_t>(task.attribute(5)) : 1;
+  if constexpr (!kSpecialised && sizeof(C) == 4)
+    if (is_early(node) && !await_inputs()) return;
   if (number < 1) return task.fail(-1);
   const auto prepare = [&]() TREK_TILE_LAMBDA {
     if (is_adam(opcode))

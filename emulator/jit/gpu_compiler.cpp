@@ -99,6 +99,8 @@ uint32_t most_threads_of(const Request& request) {
       return device::kBlockThreads;
     case device::Kind::phases:
       return node.phases().held > 1 ? device::kBlockThreads : kWideBlockThreads;
+    case device::Kind::optimizer:
+      return device::makes_gradient(node) ? device::kBlockThreads : kWideBlockThreads;
     default:
       return kWideBlockThreads;
   }

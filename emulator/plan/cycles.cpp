@@ -48,6 +48,10 @@ double work_of_all(const Plan& plan, const Node& node) {
                  node.operand_types.empty() ? 0 : node.operand_types[0].elements()));
     cycles += elements * static_cast<double>(node.steps()) / kSteps;
   }
+  if (node.makes_gradient())
+    return cycles + static_cast<double>(node.operand_types[0].elements()) *
+                        static_cast<double>(node.operand_types[node.factors].shape[0]) /
+                        kMultiplications;
   if (node.unit != Unit::matrix) return cycles;
   const MatrixShape shape = matrix_shape(node);
   const double each = static_cast<double>(shape.m) * static_cast<double>(shape.n) *

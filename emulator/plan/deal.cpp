@@ -5,6 +5,7 @@
 #include <queue>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "emulator/plan/cycles.h"
@@ -31,6 +32,8 @@ class Dealer {
         first_(plan.nodes.size(), 0),
         paired_(plan.nodes.size(), 0),
         is_early_(plan.nodes.size(), false),
+        is_dealt_(plan.nodes.size(), false),
+        is_aside_(plan.nodes.size(), false),
         gradients_(plan),
         places_(plan),
         free_(processors_, 0),
@@ -39,6 +42,10 @@ class Dealer {
   void run();
 
  private:
+  void begin_region(uint32_t first);
+  void deal_next(uint32_t index);
+  void deal_boxes(uint32_t first);
+  void deal_aside(uint32_t index);
   void deal(uint32_t index);
   void deal_pairs(uint32_t index);
   void deal_runs(uint32_t index);
@@ -70,6 +77,13 @@ class Dealer {
   std::vector<uint32_t> first_;   // per node: the place of its first tile
   std::vector<uint32_t> paired_;  // per node: tiles of a row, if rows are paired; else 0
   std::vector<bool> is_early_;    // per node: dealt by deal_early(), or follows one that was
+  std::vector<bool> is_dealt_;
+  std::vector<bool> is_aside_;  // per node: dealt by deal_aside()
+  // Of nodes of one region, up to this one, where some of these are steps that make their gradients: about what processors have
+  // to do, in cycles; and which of them have such a step.
+  uint32_t region_end_ = 0;
+  std::vector<double> load_;
+  std::vector<bool> has_box_;
   const LongGradients gradients_;
   PlacesTaken places_;
   // About when, in cycles: a processor is through with what it has; and a buffer's last writer, and its readers.
@@ -77,6 +91,9 @@ class Dealer {
   std::vector<double> over_;
   std::vector<double> read_;
 };
+
+// Whether a node is a step that makes its gradient in boxes.
+bool steps_boxes(const Node& node) { return node.makes_gradient() && node.tiling == Tiling::boxes; }
 
 // Whether a node is a thin product of which every task reads all that a node of several tasks gives, and multiplies by
 // other weights than that one. On a device that interprets, which has most to do before it multiplies, processors that have
@@ -308,11 +325,13 @@ void Dealer::deal(uint32_t index) {
   const bool everywhere = node.tasks >= processors_;
   const uint32_t places = everywhere ? processors_ : processors_ - 1;
   const uint32_t leads = leader(index);
+  if (is_aside_[index]) return deal_aside(index);
   if (leads == kNone && is_loose(index)) return deal_early(index);
   if (leads != kNone && is_early_[leads]) return follow(index, leads);
   paired_[index] = leads != kNone ? paired_[leads] : pairs_of(node);
   const bool is_spread = everywhere && node.depth.count == 0;
-  const bool is_one_of_several = node.unit == Unit::matrix && !everywhere && leads == kNone;
+  const bool is_one_of_several =
+      (node.unit == Unit::matrix || steps_boxes(node)) && !everywhere && leads == kNone;
   const bool fills = is_one_of_several && fills_up(index);
   if (is_one_of_several && gradients_.are_beside(index) && !fills) next_ = earliest(node);
   if (leads != kNone) {
@@ -334,14 +353,73 @@ void Dealer::deal(uint32_t index) {
   if (is_one_of_several) product_ = index;
 }
 
+// Where steps make their gradients, what else is for steps alone: each tile to the processor that has least to do, if there are
+// some of those that have no such step.
+void Dealer::deal_aside(uint32_t index) {
+  const Node& node = plan_.nodes[index];
+  const Takes takes = task_takes(node);
+  for (Task& task : std::span(plan_.tasks).subspan(node.first_task, node.tasks)) {
+    const auto order = [&](uint32_t p) { return std::pair(bool{has_box_[p]}, load_[p]); };
+    uint32_t best = processors_ - 1;
+    for (uint32_t p = best; p-- > 1;)
+      if (order(p) < order(best)) best = p;
+    task.processor = best;
+    load_[best] += takes.first;
+  }
+}
+
+// From node `first` on there are others of its region, up to the next one's.
+void Dealer::begin_region(uint32_t first) {
+  region_end_ = first;
+  bool has_boxes = false;
+  while (region_end_ < plan_.nodes.size() &&
+         plan_.nodes[region_end_].region == plan_.nodes[first].region)
+    has_boxes = steps_boxes(plan_.nodes[region_end_++]) || has_boxes;
+  load_.assign(has_boxes ? processors_ : 0, 0);
+  has_box_.assign(has_boxes ? processors_ : 0, false);
+}
+
+// All steps of the region that make their gradients: they take longest of what is for steps alone. They come to the processors
+// from the last product's first tile on, since those behind its last have nothing else to do.
+void Dealer::deal_boxes(uint32_t first) {
+  bool is_begun = false;
+  for (uint32_t n = first; n < region_end_; ++n) {
+    const Node& node = plan_.nodes[n];
+    if (!steps_boxes(node) || is_dealt_[n]) continue;
+    if (!std::exchange(is_begun, true) && product_ != kNone) next_ = first_[product_];
+    deal_next(n);
+    for (uint32_t t = node.first_task; t < node.first_task + node.tasks; ++t)
+      has_box_[plan_.tasks[t].processor] = true;
+  }
+}
+
+void Dealer::deal_next(uint32_t index) {
+  is_dealt_[index] = true;
+  const Node& node = plan_.nodes[index];
+  if (node.tasks == 0) return;
+  if (gradients_.are_beside(index)) take_places(node);
+  deal(index);
+  if (gradients_.are_beside(index)) go_on(node);
+  if (!load_.empty() && !is_aside_[index])
+    for (uint32_t t = node.first_task; t < node.first_task + node.tasks; ++t)
+      load_[plan_.tasks[t].processor] += task_takes(node).first;
+  for (const Box& box : boxes(node))
+    if (box.write) writer_[box.buffer] = index;
+}
+
 void Dealer::run() {
-  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
-    if (plan_.nodes[n].tasks == 0) continue;
-    if (gradients_.are_beside(n)) take_places(plan_.nodes[n]);
-    deal(n);
-    if (gradients_.are_beside(n)) go_on(plan_.nodes[n]);
-    for (const Box& box : boxes(plan_.nodes[n]))
-      if (box.write) writer_[box.buffer] = n;
+  const auto nodes = static_cast<uint32_t>(plan_.nodes.size());
+  const bool are_made = std::ranges::any_of(plan_.nodes, steps_boxes);
+  const std::vector<bool> is_for_steps =
+      are_made ? for_steps_alone(plan_, NodeUses(plan_),
+                                 [&](uint32_t n) { return is_short(plan_, plan_.nodes[n]); })
+               : std::vector<bool>(nodes, false);
+  for (uint32_t n = 0; n < nodes; ++n) {
+    if (n == region_end_) begin_region(n);
+    if (is_for_steps[n]) deal_boxes(n);
+    if (is_dealt_[n]) continue;
+    is_aside_[n] = is_for_steps[n] && !load_.empty();
+    deal_next(n);
   }
 }
 

@@ -260,10 +260,10 @@ Faulted evaluate_move(Work& work) {
     fault = check_used_indices(work, 1, shape.size, shape.inner);
   }
   if (fault) return fault;
-  const Box part = work.node.tiling == Tiling::boxes
-                       ? turned_box(work.result_type(0).shape, turned_boxes(work.plan, work.node),
-                                    work.task.first)
-                       : Box{work.task.first, work.task.count};
+  const Box part =
+      work.node.tiling == Tiling::boxes
+          ? box_at(work.result_type(0).shape, turned_boxes(work.plan, work.node), work.task.first)
+          : Box{work.task.first, work.task.count};
   for (int64_t row = 0; row < part.rows; ++row)
     for (int64_t i = 0; i < part.row_bytes; ++i) {
       const int64_t at = part.begin + row * part.stride + i;

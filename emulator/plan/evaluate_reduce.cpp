@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "emulator/plan/evaluate.h"
+#include "isa/semantics/dot.h"
 #include "isa/semantics/elements.h"
 #include "isa/semantics/reduce.h"
 
@@ -189,6 +190,42 @@ void softmax_line(Work& work, const Lines& lines, int64_t line) {
 
 enum class Reduction : uint8_t { mean, sum, none };
 
+// The logits of a row that a loss makes.
+std::vector<float> make_logits(Work& work, int64_t row) {
+  const size_t left = work.node.factors;
+  const auto element = [&](size_t operand, int64_t at) {
+    return value_as<float>(DType::f32, work.operand(operand, at));
+  };
+  const isa::Shape& weights = work.type(left + 1).shape;
+  std::vector<float> logits;
+  for (int64_t n = 0; n < weights[1]; ++n) {
+    semantics::Dot<float> dot;
+    for (int64_t k = 0; k < weights[0]; ++k)
+      dot.push(element(left, row * weights[0] + k), element(left + 1, k * weights[1] + n));
+    const bool has_bias = work.node.operands.size() > left + 2;
+    const float sum = dot.finish();
+    logits.push_back(has_bias ? semantics::add(sum, element(left + 2, n)) : sum);
+  }
+  return logits;
+}
+
+// Gives what the layer before wants of a row whose gradient is known.
+void give_back(Work& work, int64_t row, const std::vector<float>& gradient) {
+  const size_t left = work.node.factors;
+  const isa::Shape& weights = work.type(left + 1).shape;
+  for (int64_t k = 0; k < weights[0]; ++k) {
+    semantics::Dot<float> dot;
+    for (int64_t n = 0; n < weights[1]; ++n)
+      dot.push(gradient[static_cast<size_t>(n)],
+               value_as<float>(DType::f32, work.operand(left + 1, k * weights[1] + n)));
+    const int64_t at = row * weights[0] + k;
+    float value = dot.finish();
+    if (work.node.back == Back::relu_grad)
+      value = semantics::relu_grad(value, value_as<float>(DType::f32, work.operand(left, at)));
+    work.write(work.node.results[2], at, pack(value));
+  }
+}
+
 // cross_entropy, its gradient, or both.
 template <typename C>
 Faulted cross_entropy(Work& work) {
@@ -214,12 +251,15 @@ Faulted cross_entropy(Work& work) {
   std::vector<C> losses;
   for (int64_t row = first; row < end; ++row) {
     std::vector<C> x;
-    for (int64_t k = 0; k < classes; ++k)
+    if constexpr (sizeof(C) == sizeof(float))
+      if (work.node.makes_logits()) x = make_logits(work, row);
+    for (int64_t k = 0; k < classes && !work.node.makes_logits(); ++k)
       x.push_back(value_as<C>(logits.dtype, work.operand(z, row * classes + k)));
     const Softened<C> soft = soften(x);
     const int64_t t = target(row);
     losses.push_back(semantics::log(soft.sum) - (x[static_cast<size_t>(t)] - soft.most));
     if (by_row) work.write(work.node.results[0], row, pack(losses.back()));
+    std::vector<C> gradient;
     for (int64_t k = 0; k < classes && !only_loss; ++k) {
       C g = soft.e[static_cast<size_t>(k)] / soft.sum;
       if (k == t) g = g - C(1);
@@ -230,7 +270,10 @@ Faulted cross_entropy(Work& work) {
       }
       work.write(work.node.results[only_gradient ? 0 : 1], row * classes + k,
                  rounded(logits.dtype, g));
+      gradient.push_back(g);
     }
+    if constexpr (sizeof(C) == sizeof(float))
+      if (work.node.back != Back::none) give_back(work, row, gradient);
   }
   if (only_gradient || by_row) return std::nullopt;
   const C total = sum_of(losses);

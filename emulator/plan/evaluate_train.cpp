@@ -3,10 +3,12 @@
 
 #include "emulator/plan/evaluate.h"
 #include "emulator/plan/runs.h"
+#include "emulator/plan/take_gradients.h"
 #include "isa/semantics/dot.h"
 #include "isa/semantics/elements.h"
 #include "isa/semantics/optimizer.h"
 #include "isa/semantics/random.h"
+#include "isa/semantics/reduce.h"
 
 namespace trek::plan {
 namespace {
@@ -207,6 +209,37 @@ void matmul(Work& work) {
   }
 }
 
+// Element i of the gradient that an optimizer steps by: one that it reads, in blocks and in parts, or one that it makes.
+template <typename C>
+C gradient_of(Work& work, int64_t i) {
+  const size_t g = work.node.own_operands - 1;
+  const auto value = [&](size_t operand, int64_t at) {
+    return value_as<C>(work.type(operand).dtype, work.operand(operand, at));
+  };
+  if (work.node.makes_gradient()) {
+    const size_t left = work.node.factors;
+    if (work.node.tiling != Tiling::boxes) {
+      const auto add = [](C a, C b) { return semantics::add(a, b); };
+      semantics::Ordered<C, decltype(add)> sum(add);
+      const isa::Shape& lines = work.type(left).shape;
+      for (int64_t k = 0; k < lines[0]; ++k) sum.push(value(left, k * lines[1] + i));
+      return sum.finish(C(0));
+    }
+    const int64_t m = work.type(0).shape[0];
+    const int64_t n = work.type(0).shape[1];
+    Accumulator<C> dot;
+    for (int64_t k = 0; k < work.type(left).shape[0]; ++k)
+      dot.push(value(left, k * m + i / n), value(left + 1, k * n + i % n));
+    return dot.finish();
+  }
+  C gradient = value(g, i);
+  const int64_t all = work.type(g).elements();  // of all blocks, if they are added here
+  for (int64_t at = i + work.type(0).elements(); at < all; at += work.type(0).elements())
+    gradient += value(g, at);
+  for (size_t part = g + 1; part < work.node.operands.size(); ++part) gradient += value(part, i);
+  return gradient;
+}
+
 template <typename C>
 Faulted optimize(Work& work) {
   const Opcode opcode = work.node.opcode;
@@ -223,7 +256,7 @@ Faulted optimize(Work& work) {
   }
   const C lr = work.real<C>("lr");
   const C decay = work.real<C>("weight_decay");
-  for (int64_t i = work.task.first; i < work.task.first + work.task.count; ++i) {
+  const auto step = [&](int64_t i) {
     const auto value = [&](size_t operand) {
       return value_as<C>(work.type(operand).dtype, work.operand(operand, i));
     };
@@ -232,11 +265,7 @@ Faulted optimize(Work& work) {
                  cast_bits(isa::compute_type(type), work.type(operand).dtype, pack(x)));
     };
     C w = value(0);
-    C gradient = value(g);
-    const int64_t all = work.type(g).elements();  // of all blocks, if they are added here
-    for (int64_t at = i + work.type(0).elements(); at < all; at += work.type(0).elements())
-      gradient += value_as<C>(work.type(g).dtype, work.operand(g, at));
-    for (size_t part = g + 1; part < work.node.operands.size(); ++part) gradient += value(part);
+    const C gradient = gradient_of<C>(work, i);
     C first = g > 1 ? value(1) : C(0);
     C second = g > 2 ? value(2) : C(0);
     switch (opcode) {
@@ -261,7 +290,12 @@ Faulted optimize(Work& work) {
     write(0, w);
     if (g > 1) write(1, first);
     if (g > 2) write(2, second);
-  }
+  };
+  const Box part = work.node.makes_gradient() && work.node.tiling == Tiling::boxes
+                       ? box_at(work.type(0).shape, step_boxes(work.node), work.task.first)
+                       : Box{work.task.first, work.task.count};
+  for (int64_t row = 0; row < part.rows; ++row)
+    for (int64_t i = 0; i < part.row_bytes; ++i) step(part.begin + row * part.stride + i);
   return std::nullopt;
 }
 

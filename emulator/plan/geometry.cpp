@@ -115,7 +115,7 @@ bool swaps_last_axes(const Plan& plan, const Node& node, int rank) {
 
 }  // namespace
 
-TurnedBoxes turned_boxes(const Plan& plan, const Node& node) {
+BoxSize turned_boxes(const Plan& plan, const Node& node) {
   constexpr int64_t kPieces = 8;  // lines: of which what is read is whole sectors of memory
   constexpr int64_t kLeastElements = int64_t{256} * 1024;  // of fewer a quick move is sooner over
   constexpr int64_t kTask =
@@ -132,11 +132,11 @@ TurnedBoxes turned_boxes(const Plan& plan, const Node& node) {
   if (type.shape[rank - 2] % kPieces != 0 || type.shape[rank - 1] % line_elements(type.dtype) != 0)
     return {};
   const int64_t most = int64_t{device.processors} * device.tasks_per_processor;
-  TurnedBoxes best;
+  BoxSize best;
   double least = 0;
   for (const int64_t lines : {8, 16, 32, 64, 128})
     for (const int64_t columns : {32, 64, 128, 256, 512, 1024, 2048}) {
-      const TurnedBoxes boxes{lines, columns};
+      const BoxSize boxes{lines, columns};
       const int64_t count = count_of(type.shape, boxes);
       const int64_t turns = (count + device.processors - 1) / device.processors;
       const double taken = static_cast<double>(turns) *
@@ -154,7 +154,7 @@ int64_t boxes_along(int64_t size, int64_t box) { return (size + box - 1) / box; 
 
 }  // namespace
 
-int64_t count_of(const Shape& shape, TurnedBoxes boxes) {
+int64_t count_of(const Shape& shape, BoxSize boxes) {
   const int64_t lines = shape[shape.rank() - 2];
   const int64_t size = shape[shape.rank() - 1];
   if (shape.elements() == 0) return 0;
@@ -162,7 +162,7 @@ int64_t count_of(const Shape& shape, TurnedBoxes boxes) {
          boxes_along(size, boxes.columns);
 }
 
-Box turned_box(const Shape& shape, TurnedBoxes boxes, int64_t number) {
+Box box_at(const Shape& shape, BoxSize boxes, int64_t number) {
   const int64_t lines = shape[shape.rank() - 2];
   const int64_t size = shape[shape.rank() - 1];
   const int64_t along = boxes_along(size, boxes.columns);

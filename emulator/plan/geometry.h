@@ -67,18 +67,19 @@ inline int64_t line_elements(isa::DType type) { return 16 / isa::byte_size(type)
 // Whether a `pad` puts lines of 16-bit elements into longer ones, multiples of line_elements(), and nothing else.
 bool pads_lines(const Plan& plan, const Node& node);
 
-// How a `permute` that turns matrices of elements of four bytes around is cut: boxes of so many lines and elements of
-// each, in the result. No lines: it does not, or it is a small one, and is cut as other moves are.
-struct TurnedBoxes {
+// Boxes of so many lines of a matrix, and elements of each.
+struct BoxSize {
   int64_t lines = 0;
   int64_t columns = 0;
-  bool operator==(const TurnedBoxes&) const = default;
+  bool operator==(const BoxSize&) const = default;
 };
-TurnedBoxes turned_boxes(const Plan& plan, const Node& node);
+// How a `permute` that turns matrices of elements of four bytes around is cut, in the result. No lines: it does not, or it is a
+// small one, and is cut as other moves are.
+BoxSize turned_boxes(const Plan& plan, const Node& node);
 // Tiling::boxes: how many there are of a result of this shape, and where one lies in it, as a box in elements from its
 // start.
-int64_t count_of(const isa::Shape& shape, TurnedBoxes boxes);
-Box turned_box(const isa::Shape& shape, TurnedBoxes boxes, int64_t number);
+int64_t count_of(const isa::Shape& shape, BoxSize boxes);
+Box box_at(const isa::Shape& shape, BoxSize boxes, int64_t number);
 
 // A matrix product: shapes without the batch, and how the batch of a result reads the operands. It sums the k
 // [first_k, first_k + k) of the whole_k that its operands have; beyond these an operand may have longer lines,

@@ -20,6 +20,8 @@
 #include "emulator/plan/slices.h"
 #include "emulator/plan/split.h"
 #include "emulator/plan/split_products.h"
+#include "emulator/plan/take_gradients.h"
+#include "emulator/plan/take_logits.h"
 #include "emulator/plan/take_updates.h"
 #include "emulator/plan/tile.h"
 
@@ -46,6 +48,8 @@ isa::Result<Plan> link(const isa::Module& module, const Device& device,
     take_updates(plan);
     take_slices(plan);
     take_left_rows(plan, device);
+    take_gradients(plan);
+    take_logits(plan);
   }
   split_long_reductions(plan);
   if (options.fuse && !device.packs_panels) put_off(plan);

@@ -45,6 +45,14 @@ class NodeUses {
   std::vector<std::vector<uint32_t>> writes_;
 };
 
+// Whether an operand is a tensor, or all of one; and a type that of a matrix of f32.
+inline bool is_plain(const Plan& plan, Operand operand) {
+  return operand.kind == Operand::Kind::view && !plan.view(operand.index).slice;
+}
+inline bool is_f32_matrix(const isa::Type& type) {
+  return !type.scalar && type.dtype == isa::DType::f32 && type.shape.rank() == 2;
+}
+
 // Which of a node's results is in a buffer; how many it has where none is.
 uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer);
 // Whether a node of a region, or of one within it, gives something in a buffer.

@@ -76,7 +76,8 @@ enum class Tiling : uint8_t {
   // row-major order (see Lines); of a loss, rows: its result 0 is then by row, whatever it says.
   lines,
   matrix,  // tiles of rows × columns, batch by batch: see Task
-  boxes,  // of matrices that are turned around, in the result, matrix by matrix (turned_box()): see Task
+  boxes,  // of matrices that are turned around, in the result, matrix by matrix (box_at()); of a step of an optimizer that
+          // makes its gradient, in the weights: see Task
   whole,  // one task
 };
 
@@ -228,6 +229,13 @@ enum class OfRuns : uint8_t {
   ended,  // it sums the rest of each tile, adds what was begun of it, and gives it; a task is a tile's
 };
 
+// What a loss that makes its logits gives besides, as result 2: its gradient times the weights, turned around.
+enum class Back : uint8_t {
+  none,
+  plain,
+  relu_grad,  // through `relu.grad`, beside the rows of which the logits are made
+};
+
 // A phase of a row node. Rows are lines along the last axis of a shape, of at most kRowElements; a row goes through all
 // phases in order, and then through the node's chain. What a phase gives for a row is a number, or elements.
 struct Phase {
@@ -286,10 +294,18 @@ struct Node {
   Rows rows;                 // and the rows that it gives
   OfRuns of_runs = OfRuns::none;
   uint32_t begun = kNone;  // where tiles are ended: the operand that has what was begun of them
+  // Where a product that a node reads is made by its own tasks, and none of its operands then: the product's operands begin
+  // with this one. Of an optimizer its gradient: [k, m], turned around, times [k, n], or of a bias the sum of
+  // the lines of the one operand, [k, n] (take_gradients.h). Of a loss its logits:
+  // [rows, k] times [k, classes], and a bias of the classes, if there is one (take_logits.h).
+  uint32_t factors = kNone;
+  Back back = Back::none;
   std::optional<Put> put;  // and where in result 0 its elements are, if not as they lie
   uint32_t weight = 0;     // dynamic instructions of the module that it stands for: see Region
   bool pointwise() const { return unit == Unit::vector; }
   bool by_rows() const { return !phases.empty() && unit != Unit::matrix; }
+  bool makes_gradient() const { return factors != kNone && unit == Unit::optimizer; }
+  bool makes_logits() const { return factors != kNone && unit == Unit::reduce; }
   // Steps of all its programs, for one element.
   size_t steps() const;
 };

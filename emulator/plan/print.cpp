@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "emulator/plan/product.h"
+#include "emulator/plan/take_gradients.h"
 
 namespace trek::plan {
 namespace {
@@ -86,6 +87,14 @@ std::string node_text(const Plan& plan, const Node& node) {
   }
   if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
     text += fmt::format(" [{}]", name(product_of(plan, node)));
+  if (node.makes_gradient() && node.tiling == Tiling::boxes) {
+    const BoxSize boxes = step_boxes(node);
+    text += fmt::format(" [makes its gradient: boxes of {}x{}]", boxes.lines, boxes.columns);
+  } else if (node.makes_gradient()) {
+    text += " [makes its gradient: sums]";
+  }
+  if (node.makes_logits())
+    text += node.back == Back::none ? " [makes its logits]" : " [makes its logits, and gives back]";
   if (node.put) text += fmt::format(" put at [{}]", fmt::join(node.put->at, ", "));
   if (node.depth.count != 0)
     text += fmt::format(" k [{}, {})", node.depth.first, node.depth.first + node.depth.count);

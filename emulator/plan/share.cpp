@@ -16,6 +16,8 @@ constexpr uint32_t kLevelsBehind = 4;
 // A node may have a little more than its part, so that it is not just short of one processor for a tile; but not steps that
 // come together, which are to leave some for what is small and was put off with them.
 constexpr double kMore = 17.0 / 16;
+// Of so many processors steps that make their gradients leave one to what is short and for steps alone.
+constexpr int kAside = 8;
 
 class Levels {
  public:
@@ -70,14 +72,19 @@ void Levels::each_write(const Node& node, F&& f) const {
 
 // The level at which each of the nodes [first, end) shares the processors. Gradients can wait for each other: those that keep
 // all processors busy for long share these as if they were of the last one's level, so that together they fill them; and so do
-// steps. What else is for steps alone has all of them, and so has what it could have been done beside.
+// steps, and those that make their gradients at once. What else is for steps alone has all of them, and so has what it could have
+// been done beside.
 std::vector<uint32_t> Levels::levels_of(uint32_t first, uint32_t end) const {
   std::vector<uint32_t> levels;
   uint32_t last = 0;  // of a gradient
+  uint32_t made = 0;  // of a step that makes its own
   for (uint32_t n = first; n < end; ++n) {
     levels.push_back(plan_.nodes[n].level);
     if (gradients_.is_gradient(n)) last = std::max(last, levels.back());
+    if (plan_.nodes[n].makes_gradient()) made = std::max(made, levels.back());
   }
+  for (uint32_t n = first; n < end; ++n)
+    if (plan_.nodes[n].makes_gradient()) levels[n - first] = made;
   if (!gradients_.are_beside(first)) return levels;
   const uint32_t steps = std::ranges::max(levels) + 1;
   uint32_t aside = steps + 1;
@@ -105,8 +112,10 @@ void Levels::share_out(uint32_t first, uint32_t end) {
     Node& node = plan_.nodes[n];
     const double part = work[n - first] / of_level[levels[n - first] - lowest];
     double processors = std::min(1.0, part * kMore) * plan_.device.processors;
-    if (node.unit == Unit::optimizer)  // which comes alone, but beside long gradients
+    if (node.unit == Unit::optimizer && !node.makes_gradient())  // alone, but beside long gradients
       processors = (gradients_.are_beside(n) ? part : 1) * plan_.device.processors;
+    if (node.makes_gradient())
+      processors = part * (plan_.device.processors - plan_.device.processors / kAside);
     node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
   }
 }

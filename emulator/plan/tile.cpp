@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "emulator/plan/take_gradients.h"
 #include "emulator/plan/tiler.h"
 #include "emulator/plan/window.h"
 
@@ -188,15 +189,50 @@ void Tiler::elements(Node& node) {
 }
 
 // Boxes of matrices that are turned around.
-void Tiler::boxes(Node& node, TurnedBoxes boxes) {
+void Tiler::boxes(Node& node, BoxSize boxes) {
   node.tiling = Tiling::boxes;
   const isa::Shape& shape = plan_.views[node.results[0]].type.shape;
   for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
-    const Box part = turned_box(shape, boxes, number);
+    const Box part = box_at(shape, boxes, number);
     start(node, number, 1);
     const Window read = moved_window(plan_, node, 0, window_of(shape, part));
     add(node.operands[0], box_of(node.operand_types[0].shape, read), false, false);
     add({Operand::Kind::view, node.results[0]}, part, true, false);
+  }
+}
+
+// Boxes of weights, each stepped with a gradient that is made for it: of all k, of its own rows and columns. Or elements of a bias,
+// by sums of lines.
+void Tiler::steps(Node& node) {
+  const isa::Shape& shape = node.operand_types[0].shape;
+  const int64_t k = node.operand_types[node.factors].shape[0];
+  const auto step = [&](int64_t first, int64_t count, const Box& part) {
+    start(node, first, count);
+    for (size_t i = 0; i + 1 < node.own_operands; ++i) {
+      add(node.operands[i], part, false, false);
+      add(node.operands[i], part, true, false);
+    }
+    read_scalars(node);
+  };
+  const auto read = [&](size_t factor, int64_t line, int64_t lines) {
+    const isa::Shape& from = node.operand_types[node.factors + factor].shape;
+    add(node.operands[node.factors + factor], rectangle(line, lines, k, from[1]), false, false);
+  };
+  if (shape.rank() == 1) {
+    for (int64_t first = 0; first < shape[0]; first += kStepSums) {
+      const int64_t count = std::min(kStepSums, shape[0] - first);
+      step(first, count, range(first, count));
+      read(0, first, count);
+    }
+    return;
+  }
+  node.tiling = Tiling::boxes;
+  const BoxSize boxes = step_boxes(node);
+  for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
+    const Box part = box_at(shape, boxes, number);
+    step(number, 1, part);
+    read(0, part.begin / shape[1], part.rows);
+    read(1, part.begin % shape[1], part.row_bytes);
   }
 }
 
@@ -250,13 +286,15 @@ void Tiler::run() {
     node.first_task = static_cast<uint32_t>(plan_.tasks.size());
     switch (node.tiling) {
       case Tiling::elements:
-        if (const TurnedBoxes turned = turned_boxes(plan_, node); turned.lines != 0)
+        if (node.makes_gradient())
+          steps(node);
+        else if (const BoxSize turned = turned_boxes(plan_, node); turned.lines != 0)
           boxes(node, turned);
         else
           node.opcode == Opcode::Update ? update(node) : elements(node);
         break;
       case Tiling::boxes:
-        break;  // boxes() says so, of elements
+        break;  // boxes() and steps() say so, of elements
       case Tiling::lines:
         if (node.unit == Unit::move)
           scatter(node);

@@ -181,8 +181,11 @@ void Tiler::loss(Node& node) {
   const int64_t classes = logits.shape[logits.shape.rank() - 1];
   const auto elements = [&](uint32_t view) { return plan_.views[view].type.elements(); };
   if (rows == 0 || (!only_gradient && elements(node.results[0]) != rows)) return whole(node);
-  const int64_t size = share_of_lines(rows, std::max<int64_t>(1, classes),
-                                      chunk(kWorkOfLogit * logits.elements()) / kWorkOfLogit, 1);
+  const int64_t size =
+      node.makes_logits()
+          ? (rows + plan_.device.processors - 1) / plan_.device.processors
+          : share_of_lines(rows, std::max<int64_t>(1, classes),
+                           chunk(kWorkOfLogit * logits.elements()) / kWorkOfLogit, 1);
   for (int64_t first = 0; first < rows; first += size) {
     const int64_t count = std::min(size, rows - first);
     start(node, first, count);
@@ -194,8 +197,18 @@ void Tiler::loss(Node& node) {
     }
     add(node.operands[z], of_logits, false, false);
     add(node.operands[z + 1], of_rows, false, false);
+    Box of_layer;  // the rows that logits are made of, and what is given back to them
+    for (size_t i = node.factors; i < node.operands.size(); ++i) {
+      const Type& type = node.operand_types[i];
+      const int64_t row = type.elements() / rows;
+      if (i == node.factors) of_layer = range(first * row, count * row);
+      add(node.operands[i], i == node.factors ? of_layer : all_of(type), false, false);
+    }
     for (size_t i = 0; i < node.results.size(); ++i)
-      add({Operand::Kind::view, node.results[i]}, only_gradient || i == 1 ? of_logits : of_rows,
+      add({Operand::Kind::view, node.results[i]},
+          i == 2                    ? of_layer
+          : only_gradient || i == 1 ? of_logits
+                                    : of_rows,
           true, false);
   }
 }

@@ -15,7 +15,8 @@ class Tiler {
 
  private:
   void elements(Node& node);
-  void boxes(Node& node, TurnedBoxes boxes);
+  void boxes(Node& node, BoxSize boxes);
+  void steps(Node& node);
   void lines(Node& node);
   void scattered_lines(Node& node, const Lines& lines, int64_t size);
   void rows(Node& node);

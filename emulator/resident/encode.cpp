@@ -144,6 +144,8 @@ void Encoder::describe_nodes() {
       descriptor.kind = Kind::copied;
     else if (device::is_in_order(node))
       descriptor.kind = Kind::in_order;
+    else if (device::is_early(node))
+      descriptor.kind = Kind::early;
     else if (fits)
       descriptor.kind = kind_of(quick);
     descriptor.reads.assign(described.counter_regions.begin(), described.counter_regions.end());

@@ -30,6 +30,7 @@ enum class Kind : uint8_t {
   thin,  // the same, of a thin product, some of whose copies are asked for before the task's inputs are there
   long_thin,  // the same, whose descriptor has no room in a slot: several that are joined, or that make their rows
   in_order,  // the same, of another product of f32 by the dot order (device::is_in_order()), which finds its tile before
+  early,  // the same, of a step or a loss that makes what it reads (device::is_early()), which may trap
   words,  // the same, of a quick move with words, at most kWordsOfTask elements (device/word_moves.h)
   stays,  // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
   recurrent,  // the same, of a recurrent step (recurrent.h)
@@ -47,7 +48,9 @@ enum class Kind : uint8_t {
 // Whether a record is a tile that a unit executes.
 constexpr bool is_of_unit(Kind kind) { return kind <= Kind::copied; }
 // Whether a task of a kind may trap.
-constexpr bool may_trap(Kind kind) { return kind == Kind::task || !is_of_unit(kind); }
+constexpr bool may_trap(Kind kind) {
+  return kind == Kind::task || kind == Kind::early || !is_of_unit(kind);
+}
 
 enum class Entering : uint8_t {
   counted,    // loop, then, rest: entered where the decision has trips

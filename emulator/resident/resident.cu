@@ -90,6 +90,14 @@ TREK_RESIDENT_CALL void perform_product() {
                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
                        environment_of(shared, slot), ready);
 }
+// A task of a node that waits itself and may trap: whether it did.
+TREK_RESIDENT_CALL bool perform_early() {
+  Shared& shared = pipeline();
+  Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
+  device::execute_early(block_of_units(shared), *slot.node, slot.record.first, slot.record.count,
+                        environment_of(shared, slot), &slot.fault);
+  return has_trapped();
+}
 TREK_RESIDENT_CALL void perform_long_thin() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
@@ -201,6 +209,8 @@ TREK_RESIDENT void compute() {
     bool trapped = false;
     if (kind == Kind::thin || kind == Kind::in_order) {
       perform_product();
+    } else if (kind == Kind::early) {
+      trapped = perform_early();
     } else if (kind == Kind::stays) {
       if (same_for_all(perform_stays() ? 1 : 0) != 0) continue;
     } else if (kind == Kind::long_thin) {

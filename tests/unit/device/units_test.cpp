@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <string_view>
+#include <tuple>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -92,9 +94,10 @@ TEST_CASE("a training loop gives the same bits on units") {
 namespace {
 
 // The same bits by evaluation and by units in blocks of 1, 3 and 8 threads.
-void expect_same(const std::string& text) {
+void expect_same(const std::string& text, int processors = 3, bool fast = false) {
   const isa::Module module = plan::test::assembled(text);
-  const plan::Plan plan = plan::test::linked(module, device_of_units(3));
+  const plan::Plan plan = fast ? plan::test::linked_fast(module, device_of_units(processors))
+                               : plan::test::linked(module, device_of_units(processors));
   Given given;
   const Outcome evaluated = plan::test::run(module, plan, 1, given);
   REQUIRE(evaluated.failure == "");
@@ -482,6 +485,95 @@ TEST_CASE("what falls on one element is added in ascending order of the index") 
   @c = scatter @line, %k, @n
 }
 )");
+}
+
+TEST_CASE("steps make their gradients, in boxes of every size") {
+  for (const std::string_view step :
+       {"adam! @w, @m, @v, %g, lr=0.01, step=$t", "adamw! @w, @m, @v, %g, lr=0.01, step=$t",
+        "sgd! @w, %g, lr=0.1", "sgd.momentum! @w, @v, %g, lr=0.1", "rmsprop! @w, @v, %g, lr=0.1"})
+    for (const auto& [processors, k, m, n] : {std::tuple{1, 8, 20, 68},
+                                              {12, 72, 44, 136},
+                                              {3, 64, 96, 128},
+                                              {2, 104, 80, 128},
+                                              {2, 40, 96, 120},
+                                              {1, 128, 48, 64}}) {
+      INFO(step << " of " << k << " x " << m << " x " << n);
+      expect_same(fmt::format(R"(
+.state @x f32[{1},{2}] = normal(0, 1, key=1)
+.state @y f32[{1},{3}] = normal(0, 1, key=2)
+.state @w f32[{2},{3}] = normal(0, 1, key=3)
+.state @m f32[{2},{3}] = normal(0, 1, key=4)
+.state @v f32[{2},{3}] = uniform(0, 1, key=5)
+.func main() {{
+  loop $t = 1 until 3 {{
+    %g = matmul @x, @y, ta
+    {0}
+  }}
+}}
+)",
+                              step, k, m, n),
+                  processors);
+    }
+}
+
+TEST_CASE("steps sum the lines of their gradients") {
+  for (const std::string_view step :
+       {"adam! @w, @m, @v, %g, lr=0.01, step=$t", "sgd! @w, %g, lr=0.1",
+        "sgd.momentum! @w, @v, %g, lr=0.1", "rmsprop! @w, @v, %g, lr=0.1"})
+    for (const auto& [k, n] : {std::pair{32, 64}, {40, 20}, {128, 72}, {256, 200}, {97, 132}}) {
+      INFO(step << " of " << k << " x " << n);
+      expect_same(fmt::format(R"(
+.state @y f32[{1},{2}] = normal(0, 1, key=2)
+.state @w f32[{2}] = normal(0, 1, key=3)
+.state @m f32[{2}] = normal(0, 1, key=4)
+.state @v f32[{2}] = uniform(0, 1, key=5)
+.func main() {{
+  loop $t = 1 until 3 {{
+    %g = sum @y, axis=0
+    {0}
+  }}
+}}
+)",
+                              step, k, n));
+    }
+}
+
+TEST_CASE("losses make their logits and give back, of rows of every size") {
+  for (const auto& [processors, rows, row, classes] : {std::tuple{17, 34, 72, 10},
+                                                       {17, 17, 512, 3},
+                                                       {17, 19, 2048, 8},
+                                                       {3, 6, 4, 32},
+                                                       {9, 17, 200, 17},
+                                                       {17, 30, 64, 1}})
+    for (const bool has_tail : {false, true})
+      for (const char* reduction : {"mean", "none"}) {
+        INFO(rows << " x " << row << " x " << classes << " " << reduction);
+        expect_same(fmt::format(R"(
+.state @h f32[{0},{1}] = normal(0, 1, key=1)
+.state @w f32[{1},{2}] = normal(0, 1, key=2)
+.state @b f32[{2}] = normal(0, 1, key=3)
+.state @q f32[{1},8] = normal(0, 1, key=4)
+.output @losses f32[{3}]
+.output @dz f32[{0},{2}]
+.output @d f32[{0},8]
+.func main() {{
+  %n = iota shape=[{0}], to=i32, axis=0
+  %t = mod %n, {2}
+  %z = matmul @h, @w{4}
+  %loss, %dz = cross_entropy.with_grad %z, %t, {5}
+  @losses = copy %loss
+  @dz = copy %dz
+  %a = matmul %dz, @w, tb
+  {6}
+  @d = matmul %d, @q
+}}
+)",
+                                rows, row, classes,
+                                *reduction == 'n' ? std::to_string(rows) : std::string(),
+                                has_tail ? ", bias=@b" : "", reduction,
+                                has_tail ? "%d = relu.grad %a, @h" : "%d = copy %a"),
+                    processors, rows > processors);
+      }
 }
 
 TEST_CASE("gradients are clipped by their common norm, tensors empty or long") {

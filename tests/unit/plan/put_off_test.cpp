@@ -17,10 +17,10 @@ namespace {
 // What the nodes of a program's loop give, or step, in their order; its bits are the reference's.
 std::string order_of(std::string_view body) {
   const std::string text = fmt::format(
-      ".state @x f32[128,96] = normal(0, 1, key=1)\n.state @d f32[128,80] = normal(0, 1, key=2)\n"
+      ".state @x f32[136,96] = normal(0, 1, key=1)\n.state @d f32[136,80] = normal(0, 1, key=2)\n"
       ".state @w f32[96,80] = normal(0, 1, key=3)\n.state @v f32[96,80] = normal(0, 1, key=4)\n"
       ".state @m f32[96,80] = 0\n.state @u f32[96,80] = 0\n"
-      ".state @b f32[80] = 0\n.state @n i64[3] = 2\n.state @y f32[128,80]\n.state @z f32[3,80]\n"
+      ".state @b f32[80] = 0\n.state @n i64[3] = 2\n.state @y f32[136,80]\n.state @z f32[3,80]\n"
       ".func main() {{\n  loop $i = 0 until 2 {{\n    $s = add $i, 1\n{}  }}\n}}\n",
       body);
   INFO(text);
@@ -58,13 +58,13 @@ const Node& node_that_gives(const Plan& plan, std::string_view name) {
 
 TEST_CASE("steps of optimizers come behind the products that do not need them") {
   CHECK(order_of(steps()) == "%g %h @w @v ");
-  CHECK(order_of("%b = sum @d, axis=0\nsgd! @b, %b, lr=0.1\n" + steps()) == "%g %h %b @b @w @v ");
+  CHECK(order_of("%b = mean @d, axis=0\nsgd! @b, %b, lr=0.1\n" + steps()) == "%g %h %b @b @w @v ");
 }
 
 TEST_CASE(
     "what the rest of a trip reads is not put off, nor is what a step would change under it") {
   CHECK(order_of(steps("@y = matmul @x, @w\n")) == "%g @w @y %h @v ");
-  CHECK(order_of("%b = sum @d, axis=0\nsgd! @b, %b, lr=0.1\n" + steps("@y = add @d, %b\n")) ==
+  CHECK(order_of("%b = mean @d, axis=0\nsgd! @b, %b, lr=0.1\n" + steps("@y = add @d, %b\n")) ==
         "%b %g @y %h @b @w @v ");
   CHECK(order_of(steps("@w = mul @w, 0.5\n")) == "%g @w @w %h @v ");
 }

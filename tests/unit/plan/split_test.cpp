@@ -510,7 +510,7 @@ TEST_CASE("a permute that turns large matrices around has boxes of theirs, each 
     const char* from;
     const char* to;
     const char* axes;
-    TurnedBoxes boxes;
+    BoxSize boxes;
   };
   for (const Turned& turned :
        {Turned{"[64,1024]", "[1024,64]", "1,0", {}},
@@ -531,7 +531,7 @@ TEST_CASE("a permute that turns large matrices around has boxes of theirs, each 
     INFO(turned.from << turned.to);
     CHECK(errors_of(plan) == "");
     const Node& permute = plan.nodes[node_of(plan, isa::Opcode::Permute)];
-    const TurnedBoxes boxes = turned_boxes(plan, permute);
+    const BoxSize boxes = turned_boxes(plan, permute);
     INFO(boxes.lines << " " << boxes.columns);
     CHECK(boxes == turned.boxes);
     CHECK((permute.tiling == Tiling::boxes) == (boxes.lines != 0));
@@ -540,7 +540,7 @@ TEST_CASE("a permute that turns large matrices around has boxes of theirs, each 
     REQUIRE(permute.tasks == count_of(shape, boxes));
     std::vector<uint8_t> given(static_cast<size_t>(shape.elements()), 0);
     for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
-      const Box box = turned_box(shape, boxes, number);
+      const Box box = box_at(shape, boxes, number);
       for (int64_t row = 0; row < box.rows; ++row)
         for (int64_t i = 0; i < box.row_bytes; ++i)
           ++given[static_cast<size_t>(box.begin + row * box.stride + i)];
