@@ -108,14 +108,14 @@ void Levels::share_out(uint32_t first, uint32_t end) {
     if (level >= of_level.size()) of_level.resize(level + 1, 0);
     of_level[level] += work[n];
   }
+  const int all_but_aside = plan_.device.processors - plan_.device.processors / kAside;
   for (uint32_t n = first; n < end; ++n) {
     Node& node = plan_.nodes[n];
     const double part = work[n - first] / of_level[levels[n - first] - lowest];
     double processors = std::min(1.0, part * kMore) * plan_.device.processors;
     if (node.unit == Unit::optimizer && !node.makes_gradient())  // alone, but beside long gradients
       processors = (gradients_.are_beside(n) ? part : 1) * plan_.device.processors;
-    if (node.makes_gradient())
-      processors = part * (plan_.device.processors - plan_.device.processors / kAside);
+    if (node.makes_gradient()) processors = part * all_but_aside;
     node.share = std::max<uint32_t>(1, static_cast<uint32_t>(processors));
   }
 }

@@ -17,7 +17,7 @@ namespace trek::plan {
 
 // Of a node that makes its logits, at most: classes, elements of the weights and of a row, and rows of a task.
 inline constexpr int64_t kMostClasses = 32;
-inline constexpr int64_t kMostWeights = 16 * 1024;
+inline constexpr int64_t kMostWeights = int64_t{16} * 1024;
 inline constexpr int64_t kMostRow = 2048;
 inline constexpr int64_t kMostLossRows = 2;
 
