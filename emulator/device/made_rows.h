@@ -40,6 +40,11 @@ struct Of {
         blocks((row + kBlock - 1) / kBlock) {}
 };
 
+// Elements of f32 in shared memory, from number `first` of those that begin at `at` on.
+TREK_UNIT float* elements(const Task& task, uint32_t at, uint32_t first) {
+  return task.shared<float>(at + 4 * first);
+}
+
 // Brings what the logits are made of; a sync at the end.
 TREK_UNIT void bring(const Task& task, const Of& of, int64_t first) {
   const Node& node = task.node();
@@ -78,10 +83,10 @@ TREK_UNIT float sum_block(const float* a, const float* b, uint32_t pitch, uint32
   for (; i + kTogether <= depth; i += kTogether) {
     TREK_UNROLLED
     for (uint32_t j = 0; j < kTogether; ++j)
-      sum = semantics::fma(a[i + j], b[(i + j) * pitch], sum);
+      sum = semantics::fma(a[i + j], b[uint64_t{i + j} * pitch], sum);
   }
   TREK_ROLLED
-  for (; i < depth; ++i) sum = semantics::fma(a[i], b[i * pitch], sum);
+  for (; i < depth; ++i) sum = semantics::fma(a[i], b[uint64_t{i} * pitch], sum);
   return sum;
 }
 
@@ -97,8 +102,8 @@ TREK_UNIT void sum_blocks(const Task& task, const Of& of) {
     const uint32_t row = block < of.blocks ? 0 : 1;
     block -= row * of.blocks;
     const uint32_t k = block * kBlock;
-    sums[i] = sum_block<16>(task.shared<float>(kRows) + row * of.row + k,
-                            task.shared<float>(kWeights) + k * of.classes + column, of.classes,
+    sums[i] = sum_block<16>(elements(task, kRows, row * of.row + k),
+                            elements(task, kWeights, k * of.classes + column), of.classes,
                             of.row - k < kBlock ? of.row - k : kBlock);
   }
   task.sync();
@@ -106,10 +111,11 @@ TREK_UNIT void sum_blocks(const Task& task, const Of& of) {
 
 // A logit, from those sums.
 TREK_UNIT float logit(const Task& task, const Of& of, uint32_t row, uint32_t column) {
-  const float* sum = task.shared<float>(kSums) + row * of.blocks * kMostClasses + column;
+  const float* sum = elements(task, kSums, row * of.blocks * kMostClasses + column);
   float total = sum[0];
   TREK_ROLLED
-  for (uint32_t b = 1; b < of.blocks; ++b) total = semantics::add(total, sum[b * kMostClasses]);
+  for (uint32_t b = 1; b < of.blocks; ++b)
+    total = semantics::add(total, sum[uint64_t{b} * kMostClasses]);
   return task.node().lines.has_bias != 0 ? semantics::add(total, task.shared<float>(kBias)[column])
                                          : total;
 }
@@ -169,12 +175,12 @@ TREK_UNIT void give_back(const Task& task, const Of& of, int64_t first) {
   TREK_ROLLED
   for (uint32_t row = 0; row < of.rows; ++row) {
     auto* to = reinterpret_cast<float*>(task.memory(node.result(2))) + (first + row) * of.row;
-    const float* layer = task.shared<float>(kRows) + row * of.row;
-    const float* gradient = task.shared<float>(kGradient) + row * kMostClasses;
+    const float* layer = elements(task, kRows, row * of.row);
+    const float* gradient = elements(task, kGradient, row * kMostClasses);
     TREK_ROLLED
     for (uint32_t i = task.thread(); i < of.row; i += task.threads()) {
       const float sum =
-          sum_block<2>(gradient, task.shared<float>(kWeights) + i * of.classes, 1, of.classes);
+          sum_block<2>(gradient, elements(task, kWeights, i * of.classes), 1, of.classes);
       to[i] = has_tail ? semantics::relu_grad(sum, layer[i]) : sum;
     }
   }
