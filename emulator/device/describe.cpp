@@ -17,6 +17,9 @@ using Input = Draft::Input;
 
 namespace {
 
+static_assert(plan::kStepDepth == kMostMade && plan::kStepSums == kSummed &&
+              plan::kStepLines == kMostSummed);
+
 // No default: an instruction without a unit does not build. Pointwise rows come from their table.
 Kind kind_of(Opcode opcode) {
   switch (opcode) {
@@ -247,14 +250,13 @@ void Describer::describe_optimizer() {
     Matrix& gradient = node_.matrix;
     gradient.k = type(of_.factors).shape[0];
     gradient.n = type(0).shape[type(0).shape.rank() - 1];
-  }
-  if (of_.makes_gradient() && of_.tiling == plan::Tiling::boxes) {
-    const plan::BoxSize boxes = plan::step_boxes(of_);
-    Matrix& gradient = node_.matrix;
-    gradient.m = type(0).shape[0];
-    gradient.tile_rows = boxes.lines;
-    gradient.tile_columns = boxes.columns;
-    gradient.across = (gradient.n + boxes.columns - 1) / boxes.columns;
+    if (of_.steps_boxes()) {
+      const plan::BoxSize boxes = plan::step_boxes(of_);
+      gradient.m = type(0).shape[0];
+      gradient.tile_rows = boxes.lines;
+      gradient.tile_columns = boxes.columns;
+      gradient.across = (gradient.n + boxes.columns - 1) / boxes.columns;
+    }
   }
   record_.real_attribute("lr", compute);
   record_.real_attribute("weight_decay", compute);

@@ -132,10 +132,7 @@ TREK_UNIT void lose(const Task& task, const Of& of, int64_t first, bool gradient
   };
 #ifdef __CUDA__
   // A warp has a row.
-  rows::Lanes lanes(task, of.classes);
-  lanes.width = 32;
-  lanes.lane = task.thread() % 32;
-  lanes.first = 0;
+  const rows::Lanes lanes(task, of.classes, 32);
   if (const uint32_t row = task.thread() / 32; row < of.rows) {
     rows::Row<1> x{};
     if (lanes.has(0)) x.x[0] = logit(task, of, row, lanes.lane);

@@ -312,8 +312,12 @@ enum class Product : uint8_t {
   shallow,  // by the dot order, of f32 of at most kShallowDepth k
 };
 
-// Parts that an optimizer adds to a gradient.
+// Of an optimizer the most parts that it adds to a gradient; of a gradient that it makes the most k, if
+// that is a product, or, if it is a sum, the elements of a task and the most lines.
 inline constexpr uint32_t kMostParts = 5;
+inline constexpr uint32_t kMostMade = 128;
+inline constexpr uint32_t kSummed = 64;
+inline constexpr uint32_t kMostSummed = 256;
 
 // How two blocks work together on tiles (plan::Pairing).
 enum class Pairing : uint8_t { none, depth, columns };

@@ -32,11 +32,12 @@ TREK_UNIT float from_below(float value, uint32_t lanes) {
 // Element i is lane i mod 32's; all lanes of the warp go through what follows together.
 struct Lanes {
   TREK_ON_DEVICE Lanes(const Task& task, uint32_t row_n)
-      : n(row_n),
-        width(row_n <= 8    ? 8
+      : Lanes(task, row_n,
+              row_n <= 8    ? 8
               : row_n <= 16 ? 16
-                            : 32),
-        lane(task.thread() % width) {
+                            : 32) {}
+  TREK_ON_DEVICE Lanes(const Task& task, uint32_t row_n, uint32_t lanes)
+      : n(row_n), width(lanes), lane(task.thread() % lanes) {
     first = task.thread() % 32 - lane;
   }
   TREK_ON_DEVICE uint32_t rows() const { return block_threads() / width; }  // at once, of the block

@@ -18,11 +18,6 @@ namespace trek::device {
 
 namespace train_detail {
 
-// Elements of a task whose gradient is a sum, and lines of that.
-inline constexpr uint32_t kSummed = 64;
-inline constexpr uint32_t kMostMade = 128;  // k of a product
-inline constexpr uint32_t kMostSummed = 256;
-
 // Operand 0 or 1 of the product.
 TREK_UNIT const Operand& made_from(const Node& node, uint32_t which) {
   return node.operand(node.operands + which);

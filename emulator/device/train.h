@@ -88,8 +88,9 @@ void step_by_sums(const Task& task, const Rule<float>& with, int64_t first, int6
 }
 #endif
 
-// Elements [first, first + count) of w by one rule; of a node that makes its gradient the box of number `first`. Four at a time where all are f32. `prepare` works out what the rule has in
-// shared memory, which takes about as long as what is read first is on its way.
+// Elements [first, first + count) of w by one rule, four at a time where all are f32; of a node that makes its gradient perhaps
+// the box of number `first`. `prepare` works out what the rule has in shared memory, which takes about as long as what is read
+// first is on its way.
 template <Opcode kOpcode, typename C, class Prepare>
 TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, int64_t count,
                         Prepare prepare) {

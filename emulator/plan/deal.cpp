@@ -82,6 +82,7 @@ class Dealer {
   // Of nodes of one region, up to this one, where some of these are steps that make their gradients: about what processors have
   // to do, in cycles; and which of them have such a step.
   uint32_t region_end_ = 0;
+  bool boxes_are_left_ = false;  // to be dealt
   std::vector<double> load_;
   std::vector<bool> has_box_;
   const LongGradients gradients_;
@@ -91,9 +92,6 @@ class Dealer {
   std::vector<double> over_;
   std::vector<double> read_;
 };
-
-// Whether a node is a step that makes its gradient in boxes.
-bool steps_boxes(const Node& node) { return node.makes_gradient() && node.tiling == Tiling::boxes; }
 
 // Whether a node is a thin product of which every task reads all that a node of several tasks gives, and multiplies by
 // other weights than that one. On a device that interprets, which has most to do before it multiplies, processors that have
@@ -324,14 +322,14 @@ void Dealer::deal(uint32_t index) {
   }
   const bool everywhere = node.tasks >= processors_;
   const uint32_t places = everywhere ? processors_ : processors_ - 1;
-  const uint32_t leads = leader(index);
   if (is_aside_[index]) return deal_aside(index);
+  const uint32_t leads = leader(index);
   if (leads == kNone && is_loose(index)) return deal_early(index);
   if (leads != kNone && is_early_[leads]) return follow(index, leads);
   paired_[index] = leads != kNone ? paired_[leads] : pairs_of(node);
   const bool is_spread = everywhere && node.depth.count == 0;
   const bool is_one_of_several =
-      (node.unit == Unit::matrix || steps_boxes(node)) && !everywhere && leads == kNone;
+      (node.unit == Unit::matrix || node.steps_boxes()) && !everywhere && leads == kNone;
   const bool fills = is_one_of_several && fills_up(index);
   if (is_one_of_several && gradients_.are_beside(index) && !fills) next_ = earliest(node);
   if (leads != kNone) {
@@ -371,26 +369,27 @@ void Dealer::deal_aside(uint32_t index) {
 // From node `first` on there are others of its region, up to the next one's.
 void Dealer::begin_region(uint32_t first) {
   region_end_ = first;
-  bool has_boxes = false;
+  boxes_are_left_ = false;
   while (region_end_ < plan_.nodes.size() &&
          plan_.nodes[region_end_].region == plan_.nodes[first].region)
-    has_boxes = steps_boxes(plan_.nodes[region_end_++]) || has_boxes;
-  load_.assign(has_boxes ? processors_ : 0, 0);
-  has_box_.assign(has_boxes ? processors_ : 0, false);
+    boxes_are_left_ = plan_.nodes[region_end_++].steps_boxes() || boxes_are_left_;
+  load_.assign(boxes_are_left_ ? processors_ : 0, 0);
+  has_box_.assign(boxes_are_left_ ? processors_ : 0, false);
 }
 
-// All steps of the region that make their gradients: they take longest of what is for steps alone. They come to the processors
-// from the last product's first tile on, since those behind its last have nothing else to do.
+// All steps of the region that make their gradients, of which `first` is the first or in front of it: they take longest of what is
+// for steps alone. They come to the processors from the last product's first tile on, since those behind its last have nothing
+// else to do.
 void Dealer::deal_boxes(uint32_t first) {
-  bool is_begun = false;
+  if (product_ != kNone) next_ = first_[product_];
   for (uint32_t n = first; n < region_end_; ++n) {
     const Node& node = plan_.nodes[n];
-    if (!steps_boxes(node) || is_dealt_[n]) continue;
-    if (!std::exchange(is_begun, true) && product_ != kNone) next_ = first_[product_];
+    if (!node.steps_boxes()) continue;
     deal_next(n);
     for (uint32_t t = node.first_task; t < node.first_task + node.tasks; ++t)
       has_box_[plan_.tasks[t].processor] = true;
   }
+  boxes_are_left_ = false;
 }
 
 void Dealer::deal_next(uint32_t index) {
@@ -400,23 +399,25 @@ void Dealer::deal_next(uint32_t index) {
   if (gradients_.are_beside(index)) take_places(node);
   deal(index);
   if (gradients_.are_beside(index)) go_on(node);
-  if (!load_.empty() && !is_aside_[index])
+  if (!load_.empty() && !is_aside_[index]) {
+    const double takes = task_takes(node).first;
     for (uint32_t t = node.first_task; t < node.first_task + node.tasks; ++t)
-      load_[plan_.tasks[t].processor] += task_takes(node).first;
+      load_[plan_.tasks[t].processor] += takes;
+  }
   for (const Box& box : boxes(node))
     if (box.write) writer_[box.buffer] = index;
 }
 
 void Dealer::run() {
   const auto nodes = static_cast<uint32_t>(plan_.nodes.size());
-  const bool are_made = std::ranges::any_of(plan_.nodes, steps_boxes);
+  const bool are_made = std::ranges::any_of(plan_.nodes, &Node::steps_boxes);
   const std::vector<bool> is_for_steps =
       are_made ? for_steps_alone(plan_, NodeUses(plan_),
                                  [&](uint32_t n) { return is_short(plan_, plan_.nodes[n]); })
                : std::vector<bool>(nodes, false);
   for (uint32_t n = 0; n < nodes; ++n) {
     if (n == region_end_) begin_region(n);
-    if (is_for_steps[n]) deal_boxes(n);
+    if (is_for_steps[n] && boxes_are_left_) deal_boxes(n);
     if (is_dealt_[n]) continue;
     is_aside_[n] = is_for_steps[n] && !load_.empty();
     deal_next(n);

@@ -209,6 +209,19 @@ std::vector<float> make_logits(Work& work, int64_t row) {
   return logits;
 }
 
+// Those that operand `z` has, or that a loss makes.
+template <typename C>
+std::vector<C> logits_of(Work& work, size_t z, int64_t row) {
+  if constexpr (sizeof(C) == sizeof(float))
+    if (work.node.makes_logits()) return make_logits(work, row);
+  const isa::Type& type = work.type(z);
+  const int64_t classes = type.shape[type.shape.rank() - 1];
+  std::vector<C> logits;
+  for (int64_t k = 0; k < classes; ++k)
+    logits.push_back(value_as<C>(type.dtype, work.operand(z, row * classes + k)));
+  return logits;
+}
+
 // Gives what the layer before wants of a row whose gradient is known.
 void give_back(Work& work, int64_t row, const std::vector<float>& gradient) {
   const size_t left = work.node.factors;
@@ -250,11 +263,7 @@ Faulted cross_entropy(Work& work) {
   const bool by_row = !only_gradient && work.result_type(0).elements() == rows;
   std::vector<C> losses;
   for (int64_t row = first; row < end; ++row) {
-    std::vector<C> x;
-    if constexpr (sizeof(C) == sizeof(float))
-      if (work.node.makes_logits()) x = make_logits(work, row);
-    for (int64_t k = 0; k < classes && !work.node.makes_logits(); ++k)
-      x.push_back(value_as<C>(logits.dtype, work.operand(z, row * classes + k)));
+    const std::vector<C> x = logits_of<C>(work, z, row);
     const Softened<C> soft = soften(x);
     const int64_t t = target(row);
     losses.push_back(semantics::log(soft.sum) - (x[static_cast<size_t>(t)] - soft.most));

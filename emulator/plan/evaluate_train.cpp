@@ -218,7 +218,7 @@ C gradient_of(Work& work, int64_t i) {
   };
   if (work.node.makes_gradient()) {
     const size_t left = work.node.factors;
-    if (work.node.tiling != Tiling::boxes) {
+    if (!work.node.steps_boxes()) {
       const auto add = [](C a, C b) { return semantics::add(a, b); };
       semantics::Ordered<C, decltype(add)> sum(add);
       const isa::Shape& lines = work.type(left).shape;
@@ -291,7 +291,7 @@ Faulted optimize(Work& work) {
     if (g > 1) write(1, first);
     if (g > 2) write(2, second);
   };
-  const Box part = work.node.makes_gradient() && work.node.tiling == Tiling::boxes
+  const Box part = work.node.steps_boxes()
                        ? box_at(work.type(0).shape, step_boxes(work.node), work.task.first)
                        : Box{work.task.first, work.task.count};
   for (int64_t row = 0; row < part.rows; ++row)

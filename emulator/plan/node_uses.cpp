@@ -39,6 +39,14 @@ NodeUses::NodeUses(const Plan& plan)
   }
 }
 
+uint32_t NodeUses::writer_for_one(Operand operand) const {
+  const uint32_t buffer = buffer_of(operand);
+  if (buffer == kNone || plan_.buffers[buffer].kind != BufferKind::tensor_register ||
+      writers_[buffer].size() != 1 || readers_[buffer].size() != 1)
+    return kNone;
+  return writers_[buffer].front();
+}
+
 bool NodeUses::has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32_t to) {
   const auto next = std::ranges::upper_bound(nodes, from);
   return next != nodes.end() && *next <= to;
@@ -60,6 +68,13 @@ bool is_written_in(const Plan& plan, const Region& region, uint32_t buffer) {
 bool has_steps(const Plan& plan) {
   return std::ranges::any_of(plan.nodes,
                              [](const Node& node) { return node.unit == Unit::optimizer; });
+}
+
+void take_operand(Plan& plan, uint32_t node, Operand operand, const isa::Type& type) {
+  plan.nodes[node].operands.push_back(operand);
+  plan.nodes[node].operand_types.push_back(type);
+  uint32_t& last = plan.buffers[plan.view(operand.index).buffer].last;
+  last = std::max(last, node);
 }
 
 void remove_nodes(Plan& plan, const std::vector<bool>& gone) {

@@ -28,6 +28,8 @@ class NodeUses {
   bool is_read(uint32_t buffer, uint32_t from, uint32_t to) const {
     return has_one(readers_[buffer], from, to);
   }
+  // The node that gives an operand, if that is a register which is written once, and one node alone reads it; or kNone.
+  uint32_t writer_for_one(Operand operand) const;
   // Whether a buffer is a register that is read, and by nodes alone of which is_one() says yes.
   template <class IsOne>
   bool is_only_for(uint32_t buffer, IsOne is_one) const {
@@ -60,6 +62,9 @@ bool is_written_in(const Plan& plan, const Region& region, uint32_t buffer);
 
 // Whether a plan has steps of optimizers.
 bool has_steps(const Plan& plan);
+
+// Makes a tensor that another node read an operand of this one, behind its others, and keeps its buffer until then.
+void take_operand(Plan& plan, uint32_t node, Operand operand, const isa::Type& type);
 
 // Takes nodes out of a plan: `gone` says which.
 void remove_nodes(Plan& plan, const std::vector<bool>& gone);

@@ -294,10 +294,10 @@ struct Node {
   Rows rows;                 // and the rows that it gives
   OfRuns of_runs = OfRuns::none;
   uint32_t begun = kNone;  // where tiles are ended: the operand that has what was begun of them
-  // Where a product that a node reads is made by its own tasks, and none of its operands then: the product's operands begin
-  // with this one. Of an optimizer its gradient: [k, m], turned around, times [k, n], or of a bias the sum of
-  // the lines of the one operand, [k, n] (take_gradients.h). Of a loss its logits:
-  // [rows, k] times [k, classes], and a bias of the classes, if there is one (take_logits.h).
+  // Where what a node would read is made by its own tasks, and is none of its operands then: what it is made from begins with
+  // this one. Of an optimizer its gradient: [k, m], turned around, times [k, n], or of a bias the sum of the lines of the one
+  // operand, [k, n] (take_gradients.h). Of a loss its logits: [rows, k] times [k, classes], and a bias of the classes, if there is
+  // one (take_logits.h).
   uint32_t factors = kNone;
   Back back = Back::none;
   std::optional<Put> put;  // and where in result 0 its elements are, if not as they lie
@@ -305,6 +305,7 @@ struct Node {
   bool pointwise() const { return unit == Unit::vector; }
   bool by_rows() const { return !phases.empty() && unit != Unit::matrix; }
   bool makes_gradient() const { return factors != kNone && unit == Unit::optimizer; }
+  bool steps_boxes() const { return makes_gradient() && tiling == Tiling::boxes; }
   bool makes_logits() const { return factors != kNone && unit == Unit::reduce; }
   // Steps of all its programs, for one element.
   size_t steps() const;

@@ -87,7 +87,7 @@ std::string node_text(const Plan& plan, const Node& node) {
   }
   if (node.unit == Unit::matrix && product_of(plan, node) != Product::ordered)
     text += fmt::format(" [{}]", name(product_of(plan, node)));
-  if (node.makes_gradient() && node.tiling == Tiling::boxes) {
+  if (node.steps_boxes()) {
     const BoxSize boxes = step_boxes(node);
     text += fmt::format(" [makes its gradient: boxes of {}x{}]", boxes.lines, boxes.columns);
   } else if (node.makes_gradient()) {

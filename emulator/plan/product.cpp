@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "emulator/plan/measured.h"
+#include "emulator/plan/node_uses.h"
 #include "emulator/plan/product_tasks.h"
 #include "emulator/plan/runs.h"
 
@@ -89,6 +90,18 @@ Product product_of(const Device& device, bool fast, isa::DType type, const Matri
 Product product_of(const Plan& plan, const Node& node) {
   if (is_group(node)) return Product::thin;
   return product_of(plan.device, plan.fast, node.operand_types[0].dtype, matrix_shape(node));
+}
+
+bool is_plain_product(const Plan& plan, const Node& node) {
+  if (node.unit != Unit::matrix || is_group(node) || node.put || !node.phases.empty() ||
+      !node.prologue.empty() || node.results.size() != 1)
+    return false;
+  for (const char* name : {"scale", "tail"})
+    if (attribute(node, name).given) return false;
+  const View& result = plan.view(node.results[0]);
+  if (!is_f32_matrix(node.main_type) || result.type != node.main_type || result.slice) return false;
+  return is_f32_matrix(node.operand_types[0]) && is_f32_matrix(node.operand_types[1]) &&
+         is_plain(plan, node.operands[0]) && is_plain(plan, node.operands[1]);
 }
 
 ProductWork product_work(const Plan& plan, const Node& node) {

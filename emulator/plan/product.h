@@ -54,6 +54,9 @@ int64_t group_columns(const MatrixShape& shape, int64_t products, int64_t elemen
 Product product_of(const Device& device, bool fast, isa::DType type, const MatrixShape& shape);
 Product product_of(const Plan& plan, const Node& node);
 
+// Whether a node is a product of two matrices of f32, all of them as they lie, and nothing else but a bias and its chain.
+bool is_plain_product(const Plan& plan, const Node& node);
+
 // Of which K of an ordered product is a multiple where a copy engine brings its operands.
 inline constexpr int64_t kOrderedDepth = 8;
 

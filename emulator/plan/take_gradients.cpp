@@ -14,9 +14,8 @@ namespace {
 using isa::Opcode;
 using isa::Type;
 
-constexpr int64_t kMostLines = 256;  // of a sum
-constexpr int64_t kFewestRows =
-    16;  // of weights; of fewer, or of fewer columns, most of a box would be empty
+// Of weights; of fewer, or of fewer columns, most of a box would be empty.
+constexpr int64_t kFewestRows = 16;
 constexpr int64_t kPiece = 4;         // elements of 16 bytes
 constexpr int64_t kFewestLines = 32;  // of a sum: all of its partials have one
 
@@ -45,41 +44,32 @@ bool is_sum(const Plan& plan, const Node& sum) {
     return false;
   const isa::Shape& shape = sum.operand_types[0].shape;
   return axes_of(plan, sum) == std::vector<int64_t>{0} && shape[0] >= kFewestLines &&
-         shape[0] <= kMostLines && shape[1] % kPiece == 0;
+         shape[0] <= kStepLines && shape[1] % kPiece == 0;
 }
 
 // Whether a product is nothing but its sums, of few k, and its operands lie k by k.
 bool is_gradient(const Plan& plan, const Node& product) {
-  if (product.unit != Unit::matrix || is_group(product) || product.put || !product.phases.empty() ||
-      !product.prologue.empty() || !product.chain.empty() || product.results.size() != 1 ||
+  if (!is_plain_product(plan, product) || !product.chain.empty() ||
       factors_of(product, 0).bias != kNone)
-    return false;
-  for (const char* name : {"scale", "tail"})
-    if (attribute(product, name).given) return false;
-  if (!is_f32_matrix(product.main_type) || !is_f32_matrix(product.operand_types[0]) ||
-      !is_f32_matrix(product.operand_types[1]))
     return false;
   const MatrixShape shape = matrix_shape(product);
   return shape.ta && !shape.tb && shape.k <= kStepDepth && shape.k > 0 &&
-         shape.k % kOrderedDepth == 0 && is_plain(plan, product.operands[0]) &&
-         is_plain(plan, product.operands[1]);
+         shape.k % kOrderedDepth == 0;
 }
 
 // The product or the sum that gives a step's gradient, if the step can make it.
 uint32_t gradient_of(const Plan& plan, const NodeUses& uses, uint32_t index) {
   const Node& step = plan.nodes[index];
   if (!is_step(plan, step)) return kNone;
-  const Operand gradient = step.operands[step.own_operands - 1];
-  const uint32_t buffer = uses.buffer_of(gradient);
-  if (plan.buffers[buffer].kind != BufferKind::tensor_register ||
-      uses.writers(buffer).size() != 1 || uses.readers(buffer).size() != 1)
-    return kNone;
-  const uint32_t at = uses.writers(buffer).front();
+  const size_t gradient = step.own_operands - 1;
+  const uint32_t at = uses.writer_for_one(step.operands[gradient]);
+  if (at == kNone || at >= index || plan.nodes[at].region != step.region) return kNone;
   const Node& from = plan.nodes[at];
   const isa::Shape& shape = step.operand_types[0].shape;
   const bool suits =
       shape.rank() == 1 ? is_sum(plan, from) : has_boxes(plan, shape) && is_gradient(plan, from);
-  if (at >= index || from.region != step.region || !suits) return kNone;
+  // Read as it was given, not in another shape.
+  if (!suits || plan.view(from.results[0]).type != step.operand_types[gradient]) return kNone;
   const bool is_written = std::ranges::any_of(from.operands, [&](Operand operand) {
     return operand && uses.is_written(uses.buffer_of(operand), at, index);
   });
@@ -98,18 +88,15 @@ void take_gradients(Plan& plan) {
     const Node& from = plan.nodes[at];
     Operand& gradient = step.operands[step.own_operands - 1];
     Buffer& buffer = plan.buffers[uses.buffer_of(gradient)];
-    plan.fusion.push_back({true, fmt::format("product {} into the step of {}", buffer.name,
-                                             plan.buffers[uses.buffer_of(step.operands[0])].name)});
+    plan.fusion.push_back(
+        {true,
+         fmt::format("{} {} into the step of {}", from.opcode == Opcode::Sum ? "sum" : "product",
+                     buffer.name, plan.buffers[uses.buffer_of(step.operands[0])].name)});
     buffer.bytes = 0;
     gradient = {};
     step.factors = static_cast<uint32_t>(step.operands.size());
-    for (size_t i = 0; i < from.operands.size(); ++i) {
-      if (!from.operands[i]) continue;
-      step.operands.push_back(from.operands[i]);
-      step.operand_types.push_back(from.operand_types[i]);
-      uint32_t& last = plan.buffers[uses.buffer_of(from.operands[i])].last;
-      last = std::max(last, index);
-    }
+    for (size_t i = 0; i < from.operands.size(); ++i)
+      if (from.operands[i]) take_operand(plan, index, from.operands[i], from.operand_types[i]);
     step.weight += from.weight;
     gone[at] = true;
   }

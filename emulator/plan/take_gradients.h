@@ -25,8 +25,9 @@ inline constexpr int64_t kStepColumns[] = {64, 128};
 inline constexpr int64_t kStepOutputs = 1024;
 // The most k of their gradients.
 inline constexpr int64_t kStepDepth = 128;
-// And elements of a task that sums lines.
+// Of a task that sums lines its elements, and the most lines.
 inline constexpr int64_t kStepSums = 64;
+inline constexpr int64_t kStepLines = 256;
 BoxSize step_boxes(const Node& node);
 
 }  // namespace trek::plan

@@ -6,6 +6,7 @@
 
 #include "emulator/plan/geometry.h"
 #include "emulator/plan/node_uses.h"
+#include "emulator/plan/product.h"
 #include "isa/ops.h"
 
 namespace trek::plan {
@@ -20,19 +21,6 @@ bool is_same(const Plan& plan, Operand a, Operand b) {
   return is_plain(plan, a) && is_plain(plan, b) &&
          plan.view(a.index).buffer == plan.view(b.index).buffer &&
          plan.view(a.index).type == plan.view(b.index).type;
-}
-
-// Whether a node is a product of two matrices of f32, and nothing but that, its bias and its chain.
-bool is_product(const Plan& plan, const Node& node) {
-  if (node.unit != Unit::matrix || is_group(node) || node.put || !node.phases.empty() ||
-      !node.prologue.empty() || node.results.size() != 1)
-    return false;
-  for (const char* name : {"scale", "tail"})
-    if (attribute(node, name).given) return false;
-  return is_f32_matrix(node.main_type) && plan.view(node.results[0]).type == node.main_type &&
-         !plan.view(node.results[0]).slice && is_f32_matrix(node.operand_types[0]) &&
-         is_f32_matrix(node.operand_types[1]) && is_plain(plan, node.operands[0]) &&
-         is_plain(plan, node.operands[1]);
 }
 
 class Logits {
@@ -71,13 +59,10 @@ bool Logits::suits(const Node& loss) const {
 uint32_t Logits::layer_of(uint32_t index) const {
   const Node& loss = plan_.nodes[index];
   if (!suits(loss)) return kNone;
-  const uint32_t buffer = uses_.buffer_of(loss.operands[0]);
-  if (plan_.buffers[buffer].kind != BufferKind::tensor_register ||
-      uses_.writers(buffer).size() != 1 || uses_.readers(buffer).size() != 1)
-    return kNone;
-  const uint32_t at = uses_.writers(buffer).front();
+  const uint32_t at = uses_.writer_for_one(loss.operands[0]);
+  if (at == kNone) return kNone;
   const Node& layer = plan_.nodes[at];
-  if (at >= index || layer.region != loss.region || !is_product(plan_, layer) ||
+  if (at >= index || layer.region != loss.region || !is_plain_product(plan_, layer) ||
       !layer.chain.empty() || layer.main_type != loss.operand_types[0])
     return kNone;
   const MatrixShape shape = matrix_shape(layer);
@@ -108,10 +93,7 @@ void Logits::take_layer(uint32_t index, uint32_t at) {
   loss.operands[0] = {};
   loss.factors = static_cast<uint32_t>(loss.operands.size());
   const auto take = [&](size_t operand) {
-    loss.operands.push_back(layer.operands[operand]);
-    loss.operand_types.push_back(layer.operand_types[operand]);
-    uint32_t& last = plan_.buffers[uses_.buffer_of(layer.operands[operand])].last;
-    last = std::max(last, index);
+    take_operand(plan_, index, layer.operands[operand], layer.operand_types[operand]);
   };
   take(0);
   take(1);
@@ -126,7 +108,7 @@ uint32_t Logits::back_of(uint32_t index, const Node& layer) const {
   if (loss.opcode != Opcode::CrossEntropyWithGrad) return kNone;
   for (const uint32_t at : uses_.readers(plan_.view(loss.results[1]).buffer)) {
     const Node& back = plan_.nodes[at];
-    if (at <= index || back.region != loss.region || !is_product(plan_, back) ||
+    if (at <= index || back.region != loss.region || !is_plain_product(plan_, back) ||
         factors_of(back, 0).bias != kNone || back.chain.size() > 1)
       continue;
     const MatrixShape shape = matrix_shape(back);
@@ -142,10 +124,12 @@ uint32_t Logits::back_of(uint32_t index, const Node& layer) const {
           !is_same(plan_, back.operands[step.inputs[1].index], layer.operands[0]))
         continue;
     }
+    // It is given sooner, from what is there then.
     const uint32_t result = plan_.view(back.results[0]).buffer;
-    if (plan_.buffers[result].kind != BufferKind::tensor_register ||
-        uses_.writers(result).size() != 1 || uses_.readers(result).front() <= at ||
-        is_changed(layer.operands[0], index, at) || is_changed(layer.operands[1], index, at))
+    const auto is_behind = [&](uint32_t reader) { return reader > at; };
+    if (!uses_.is_only_for(result, is_behind) || uses_.writers(result).size() != 1) continue;
+    if (is_changed(back.operands[0], index, at) || is_changed(layer.operands[0], index, at) ||
+        is_changed(layer.operands[1], index, at))
       continue;
     return at;
   }

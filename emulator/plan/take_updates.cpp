@@ -59,11 +59,8 @@ bool has_plain_tail(const Node& product) {
 uint32_t product_of(const Plan& plan, const NodeUses& uses, uint32_t index) {
   const Node& update = plan.nodes[index];
   const uint32_t to = uses.buffer_of(update.operands[0]);
-  const uint32_t patch = uses.buffer_of(update.operands[1]);
-  if (patch == kNone || plan.buffers[patch].kind != BufferKind::tensor_register ||
-      uses.writers(patch).size() != 1 || uses.readers(patch).size() != 1)
-    return kNone;
-  const uint32_t at = uses.writers(patch).front();
+  const uint32_t at = uses.writer_for_one(update.operands[1]);
+  if (at == kNone) return kNone;
   const Node& product = plan.nodes[at];
   if (at >= index || product.unit != Unit::matrix || product.region != update.region ||
       product_of(plan, product) != Product::thin || !has_plain_tail(product))

@@ -82,6 +82,17 @@ uint32_t node_of(const Plan& plan, isa::Opcode opcode) {
   return found;
 }
 
+void expect_each_in_one(const isa::Shape& shape, BoxSize boxes) {
+  std::vector<uint8_t> times(static_cast<size_t>(shape.elements()), 0);
+  for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
+    const Box box = box_at(shape, boxes, number);
+    for (int64_t row = 0; row < box.rows; ++row)
+      for (int64_t i = 0; i < box.row_bytes; ++i)
+        ++times[static_cast<size_t>(box.begin + row * box.stride + i)];
+  }
+  CHECK(std::ranges::all_of(times, [](uint8_t of_one) { return of_one == 1; }));
+}
+
 void make_nans_one(isa::DType dtype, std::vector<std::byte>& bytes) {
   if (!isa::is_real(dtype)) return;
   const auto size = static_cast<size_t>(isa::byte_size(dtype));

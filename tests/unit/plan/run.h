@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/plan/check.h"
+#include "emulator/plan/geometry.h"
 #include "emulator/plan/interpret.h"
 #include "emulator/plan/link.h"
 #include "isa/module.h"
@@ -29,6 +30,8 @@ Plan linked_with_tiles(const isa::Module& module, const Device& device, LinkOpti
 std::string errors_of(const Plan& plan);
 // The one node of an instruction, or that ends in it; fails the test where there is not exactly one.
 uint32_t node_of(const Plan& plan, isa::Opcode opcode);
+// That every element of a shape is in one of its boxes (box_at()), and none in two.
+void expect_each_in_one(const isa::Shape& shape, BoxSize boxes);
 
 // Everything that a run leaves: module tensors (NaNs made one), emitted values, the trap.
 struct Outcome {

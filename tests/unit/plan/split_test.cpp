@@ -538,14 +538,7 @@ TEST_CASE("a permute that turns large matrices around has boxes of theirs, each 
     if (boxes.lines == 0) continue;
     const isa::Shape& shape = plan.view(permute.results[0]).type.shape;
     REQUIRE(permute.tasks == count_of(shape, boxes));
-    std::vector<uint8_t> given(static_cast<size_t>(shape.elements()), 0);
-    for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
-      const Box box = box_at(shape, boxes, number);
-      for (int64_t row = 0; row < box.rows; ++row)
-        for (int64_t i = 0; i < box.row_bytes; ++i)
-          ++given[static_cast<size_t>(box.begin + row * box.stride + i)];
-    }
-    CHECK(std::ranges::all_of(given, [](uint8_t times) { return times == 1; }));
+    expect_each_in_one(shape, boxes);
   }
 }
 

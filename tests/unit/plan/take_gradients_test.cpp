@@ -103,6 +103,17 @@ TEST_CASE("what else reads or changes it, other operands and other products stay
   CHECK_FALSE(with("%g = matmul @x, @y, ta, scale=0.5\n    sgd! @w, %g, lr=0.1"));
   CHECK_FALSE(with("%g = matmul @x, @y, ta, bias=@c\n    sgd! @w, %g, lr=0.1"));
   CHECK_FALSE(with("%g = matmul @u, @y\n    sgd! @w, %g, lr=0.1"));
+  // Read in another shape: a box of the weights is none of the product.
+  CHECK_FALSE(is_made(R"(
+.state @x f32[24,32] = normal(0, 1, key=1)
+.state @y f32[24,72] = normal(0, 1, key=2)
+.state @w f32[16,144] = normal(0, 1, key=3)
+.func main() {
+  %g = matmul @x, @y, ta
+  %h = reshape %g, shape=[16,144]
+  sgd! @w, %h, lr=0.1
+}
+)"));
   // A step that changes what the gradient is of.
   CHECK_FALSE(is_made(program("%g = matmul @x, @x, ta\n    sgd! @x, %g, lr=0.1", 72, 72, 72)));
   for (const auto& [k, m, n] : {std::tuple{20, 20, 72},
@@ -196,14 +207,7 @@ TEST_CASE("boxes of steps are of sizes that a unit has, and more where there is 
     sizes.insert(boxes.lines * boxes.columns / kStepOutputs);
     const isa::Shape& shape = step->operand_types[0].shape;
     REQUIRE(step->tasks == count_of(shape, boxes));
-    std::vector<uint8_t> stepped(static_cast<size_t>(shape.elements()), 0);
-    for (int64_t number = 0; number < count_of(shape, boxes); ++number) {
-      const Box box = box_at(shape, boxes, number);
-      for (int64_t row = 0; row < box.rows; ++row)
-        for (int64_t i = 0; i < box.row_bytes; ++i)
-          ++stepped[static_cast<size_t>(box.begin + row * box.stride + i)];
-    }
-    CHECK(std::ranges::all_of(stepped, [](uint8_t times) { return times == 1; }));
+    expect_each_in_one(shape, boxes);
   }
   CHECK(sizes == std::set<int64_t>{1, 2, 4, 5, 6});
 }

@@ -38,7 +38,6 @@ std::string program(std::string_view body, int rows = 29, int row = 72, int clas
 constexpr std::string_view kLayer = "%z = matmul @h, @w, bias=@b\n    ";
 constexpr std::string_view kLoss = "%loss, %dz = cross_entropy.with_grad %z, %t, mean\n    ";
 constexpr std::string_view kKeep = "@loss = copy %loss\n    @dz = copy %dz\n    ";
-constexpr std::string_view kBack = "%a = matmul %dz, @w, tb\n    @d = relu.grad %a, @h\n    ";
 
 enum class Makes { nothing, logits, both };
 
@@ -87,6 +86,13 @@ TEST_CASE("a loss makes the logits that it alone reads, and gives what goes back
                                 kLayer, kLoss, kKeep, use)) == Makes::logits);
   CHECK(with_square(fmt::format("{}{}{}@h = neg @h\n    {}{}", kLayer, kLoss, kKeep, back, use)) ==
         Makes::logits);
+  // Or a gradient that does.
+  CHECK(
+      with_square(fmt::format("{}%loss, @dz = cross_entropy.with_grad %z, %t, mean\n    @loss = "
+                              "copy %loss\n    @dz = neg @dz\n    %d = matmul @dz, @w, tb\n    {}",
+                              kLayer, use)) == Makes::logits);
+  // What nobody reads is not given.
+  CHECK(makes_of({kLayer, kLoss, kKeep, "%d = matmul %dz, @w, tb"}) == Makes::logits);
 }
 
 TEST_CASE("logits that others read, and layers of other kinds, stay") {
