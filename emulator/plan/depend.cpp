@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "emulator/plan/accesses.h"
+#include "emulator/plan/node_uses.h"
 #include "emulator/plan/runs.h"
 
 namespace trek::plan {
@@ -31,7 +32,10 @@ struct Need {
 class Dependencies {
  public:
   explicit Dependencies(Plan& plan)
-      : plan_(plan), accesses_(plan), processors_(static_cast<size_t>(plan.device.processors)) {}
+      : plan_(plan), accesses_(plan), processors_(static_cast<size_t>(plan.device.processors)) {
+    for (uint32_t r = 0; r < plan.regions.size(); ++r)
+      in_turn_.push_back(has_trips_in_turn(plan, r));
+  }
   void run();
 
  private:
@@ -74,6 +78,12 @@ class Dependencies {
   // What the node's tasks conflict with among the nodes that `wanted` takes, by task, later nodes first.
   template <typename F>
   void find_candidates(uint32_t node, F&& wanted);
+  // What its tasks read of what these write, by task.
+  template <typename F>
+  void find_reads(uint32_t node, F&& wanted);
+  // Notes which of the reads of a task that begins with `clock` are none of things that stand there; `own` as in is_known().
+  void see_reads(uint32_t at, const Known& clock, uint32_t own, size_t& next);
+  void say_standing();
   template <typename F>
   void each_covered(uint32_t node, F&& kill);
 
@@ -99,6 +109,13 @@ class Dependencies {
   std::vector<uint32_t> logged_;            // per node: its accesses in logs
   std::vector<Open> open_;
   std::vector<Candidate> candidates_;
+  struct Read {
+    Candidate of;
+    uint32_t buffer;
+  };
+  std::vector<Read> reads_;
+  std::vector<bool> in_turn_;              // per region: has_trips_in_turn()
+  std::vector<std::set<uint32_t>> comes_;  // per node: buffers that do not stand there
   std::vector<std::pair<uint32_t, Known>>
       behind_;                        // of the task at hand: region, what is known there
   std::vector<uint32_t> first_need_;  // per task, into forward_
@@ -114,6 +131,7 @@ void Dependencies::reset() {
   now_.known.resize(plan_.tasks.size());
   log_.assign(plan_.buffers.size() + 1, {});
   logged_.assign(plan_.nodes.size(), 0);
+  comes_.assign(plan_.nodes.size(), {});
   first_need_.clear();
   forward_.clear();
   back_.clear();
@@ -203,6 +221,46 @@ void Dependencies::find_candidates(uint32_t node, F&& wanted) {
   candidates_.resize(kept);
 }
 
+template <typename F>
+void Dependencies::find_reads(uint32_t node, F&& wanted) {
+  reads_.clear();
+  if (!in_turn_[plan_.nodes[node].region]) return;
+  std::vector<Candidate> found;
+  for (const Access& access : accesses_.of(node)) {
+    if (access.write) continue;
+    for (uint32_t index : log_[log_of(access)]) {
+      const Access& other = accesses_[index];
+      if (!other.write || other.begin >= access.end || access.begin >= other.end || !wanted(other))
+        continue;
+      found.clear();
+      accesses_.relate(access, other, coarse_.contains(other.node), found);
+      for (const Candidate& candidate : found) reads_.push_back({candidate, access.buffer});
+    }
+  }
+  std::ranges::stable_sort(reads_, {}, [](const Read& read) { return read.of.task; });
+}
+void Dependencies::see_reads(uint32_t at, const Known& clock, uint32_t own, size_t& next) {
+  for (; next < reads_.size() && reads_[next].of.task == at; ++next) {
+    std::set<uint32_t>& comes = comes_[task(at).node];
+    if (comes.contains(reads_[next].buffer)) continue;
+    if (!is_known(clock, task(at).processor, own, reads_[next].of.set))
+      comes.insert(reads_[next].buffer);
+  }
+}
+void Dependencies::say_standing() {
+  for (uint32_t n = 0; n < plan_.nodes.size(); ++n) {
+    Node& node = plan_.nodes[n];
+    node.standing = 0;
+    if (!in_turn_[node.region]) continue;
+    for (uint32_t i = 0; i < node.operands.size() && i < 32; ++i) {
+      const Operand& operand = node.operands[i];
+      if (operand.kind == Operand::Kind::view &&
+          !comes_[n].contains(plan_.views[operand.index].buffer))
+        node.standing |= 1U << i;
+    }
+  }
+}
+
 // Calls kill(log, place in it) for what the node's writes cover: who conflicts with that conflicts with
 // this node too. `kill` says whether to remove it.
 template <typename F>
@@ -269,11 +327,16 @@ void Dependencies::forward_node(uint32_t index) {
   const Node& node = plan_.nodes[index];
   go_to(node.region);
   find_candidates(index, [&](const Access& other) { return other.node != index; });
+  find_reads(index, [&](const Access& other) {
+    return other.node >= plan_.regions[node.region].first_node && other.node < index;
+  });
   size_t next = 0;
+  size_t read = 0;
   for (uint32_t at = node.first_task; at < node.first_task + node.tasks; ++at) {
     first_need_.push_back(static_cast<uint32_t>(forward_.size()));
     const uint32_t p = task(at).processor;
     Known& clock = now_.clocks[p];
+    see_reads(at, clock, at, read);
     for (; next < candidates_.size() && candidates_[next].task == at; ++next) {
       const uint32_t set = candidates_[next].set;
       if (is_known(clock, p, at, set) || is_behind(p, at, set)) continue;
@@ -308,15 +371,19 @@ void Dependencies::forward() {
 void Dependencies::backward_node(uint32_t index, uint32_t loop, Walk& walk) {
   const Region& body = plan_.regions[loop];
   const Node& node = plan_.nodes[index];
-  find_candidates(index, [&](const Access& other) {
+  const auto is_of_trip_before = [&](const Access& other) {
     // Where an inner loop has both, its trips are what matters, and their waits are there.
     return other.node >= index && other.node < body.end_node &&
            plan_.common_loop(plan_.nodes[other.node].region, node.region) == loop;
-  });
+  };
+  find_candidates(index, is_of_trip_before);
+  find_reads(index, is_of_trip_before);
   size_t next = 0;
+  size_t read = 0;
   for (uint32_t at = node.first_task; at < node.first_task + node.tasks; ++at) {
     const uint32_t p = task(at).processor;
     Known& clock = walk.clocks[p];
+    see_reads(at, clock, body.end_task, read);
     const uint32_t end =
         at + 1 < first_need_.size() ? first_need_[at + 1] : static_cast<uint32_t>(forward_.size());
     for (uint32_t i = first_need_[at]; i < end; ++i) {
@@ -455,6 +522,7 @@ void Dependencies::run() {
     forward();
   } while (!few_enough());
   make_waits();
+  say_standing();
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ struct Processor {
   std::vector<uint64_t> passed;     // per node: decisions read
   std::vector<Decision> decisions;  // per node: the last one read
   uint32_t task = kNone;            // the next of the node it is at, once it is known
+  std::optional<std::vector<std::byte>> standing;  // of the task it is at, when it came there
   bool halted = false;
 };
 
@@ -66,7 +67,9 @@ class Machine {
   Progress at_node(Processor& p, uint32_t index);
   Progress at_region(Processor& p, uint32_t index);
   Progress at_end(Processor& p);
+  uint64_t trip(const Processor& p) const;
   bool may_begin(const Processor& p, const Task& task) const;
+  std::vector<std::byte> standing_bytes(const Processor& p, const Task& task) const;
   bool execute(Processor& p, uint32_t index);
   void begin_trip(Processor& p);
   Moment moment(const Processor& p) const;
@@ -138,19 +141,41 @@ Moment Machine::moment(const Processor& p) const {
   return moment;
 }
 
+// The innermost loop's.
+uint64_t Machine::trip(const Processor& p) const {
+  uint64_t trip = 0;
+  for (const Processor::Frame& frame : p.frames)
+    if (plan_.regions[frame.region].is_loop()) trip = frame.trip;
+  return trip;
+}
+
 bool Machine::may_begin(const Processor& p, const Task& task) const {
   for (const Wait& wait : plan_.waits_of(task)) {
-    if (wait.first_trip) {
-      uint64_t trip = 0;
-      for (const Processor::Frame& frame : p.frames)
-        if (plan_.regions[frame.region].is_loop()) trip = frame.trip;
-      if (trip > 0) continue;
-    }
+    if (wait.first_trip && trip(p) > 0) continue;
     const uint64_t epoch = p.epochs[plan_.counters[wait.counter].region];
     if (epoch > wait.delta && counters_[wait.counter] < wait.count * (epoch - wait.delta))
       return false;
   }
   return true;
+}
+
+// What a task reads of its node's operands that stand there before it waits (Node::standing).
+std::vector<std::byte> Machine::standing_bytes(const Processor& p, const Task& task) const {
+  std::vector<std::byte> bytes;
+  const Node& node = plan_.nodes[task.node];
+  if (node.standing == 0 || trip(p) == 0) return bytes;
+  for (const Box& box : plan_.boxes_of(task)) {
+    if (box.write || box.empty()) continue;
+    bool stands = false;
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      stands =
+          stands || (node.stands(i) && plan_.view(node.operands[i].index).buffer == box.buffer);
+    for (int64_t row = 0; stands && row < box.rows; ++row) {
+      const auto from = world_.arena.begin() + (box.begin + row * box.stride);
+      bytes.insert(bytes.end(), from, from + box.row_bytes);
+    }
+  }
+  return bytes;
 }
 
 // Runs a task; false where it trapped.
@@ -201,7 +226,14 @@ Machine::Progress Machine::at_node(Processor& p, uint32_t index) {
       p.halted = true;
       return Progress::finished;
     }
-    if (!may_begin(p, plan_.tasks[*next])) return Progress::blocked;
+    const Task& task = plan_.tasks[*next];
+    if (!p.standing) p.standing = standing_bytes(p, task);
+    if (!may_begin(p, task)) return Progress::blocked;
+    if (!result_.trap && *p.standing != standing_bytes(p, task))
+      result_.failure = fmt::format(
+          "what stands in memory before a task of node {} ({}) waits changed while it did", index,
+          isa::info(node.opcode).mnemonic);
+    p.standing.reset();
     if (!execute(p, *next)) {
       p.halted = true;
       return Progress::finished;

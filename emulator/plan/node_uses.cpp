@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "emulator/plan/renumber.h"
-#include "isa/ops.h"
 
 namespace trek::plan {
 
@@ -32,10 +31,7 @@ NodeUses::NodeUses(const Plan& plan)
     std::ranges::for_each(node.operands, read);
     read_all(node.attributes);
     for (const OtherProduct& other : node.others) read_all(other.attributes);
-    for (uint32_t result : node.results) write({Operand::Kind::view, result});
-    const isa::OpInfo& op = isa::info(node.opcode);
-    for (size_t i = 0; i < node.own_operands && i < op.operands.size(); ++i)
-      if (op.operands[i].access == isa::Access::inout) write(node.operands[i]);
+    each_write(node, write);
   }
 }
 
@@ -59,10 +55,17 @@ uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer) {
 }
 
 bool is_written_in(const Plan& plan, const Region& region, uint32_t buffer) {
-  const auto begin = plan.nodes.begin();
-  return std::any_of(begin + region.first_node, begin + region.end_node, [&](const Node& node) {
-    return result_in(plan, node, buffer) != node.results.size();
-  });
+  bool is_written = false;
+  for (uint32_t n = region.first_node; n < region.end_node; ++n)
+    each_write(plan.nodes[n], [&](Operand to) {
+      is_written =
+          is_written || (to.kind == Operand::Kind::view && plan.view(to.index).buffer == buffer);
+    });
+  return is_written;
+}
+bool has_trips_in_turn(const Plan& plan, uint32_t region) {
+  return plan.regions[region].kind == RegionKind::loop &&
+         std::ranges::none_of(plan.regions, [&](const Region& r) { return r.parent == region; });
 }
 
 bool has_steps(const Plan& plan) {

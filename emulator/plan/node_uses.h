@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emulator/plan/plan.h"
+#include "isa/ops.h"
 
 namespace trek::plan {
 
@@ -55,10 +56,21 @@ inline bool is_f32_matrix(const isa::Type& type) {
   return !type.scalar && type.dtype == isa::DType::f32 && type.shape.rank() == 2;
 }
 
+// Calls act(operand) for all that a node gives, and for what it changes in place.
+template <class Act>
+void each_write(const Node& node, Act act) {
+  for (const uint32_t result : node.results) act(Operand{Operand::Kind::view, result});
+  const isa::OpInfo& op = isa::info(node.opcode);
+  for (size_t i = 0; i < node.own_operands && i < op.operands.size(); ++i)
+    if (op.operands[i].access == isa::Access::inout) act(node.operands[i]);
+}
+
 // Which of a node's results is in a buffer; how many it has where none is.
 uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer);
-// Whether a node of a region, or of one within it, gives something in a buffer.
+// Whether a node of a region, or of one within it, gives something in a buffer or changes it.
 bool is_written_in(const Plan& plan, const Region& region, uint32_t buffer);
+// Whether a region is a loop with none in it, so that its trips have numbers one after the other.
+bool has_trips_in_turn(const Plan& plan, uint32_t region);
 
 // Whether a plan has steps of optimizers.
 bool has_steps(const Plan& plan);

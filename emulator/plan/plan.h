@@ -302,6 +302,10 @@ struct Node {
   Back back = Back::none;
   std::optional<Put> put;  // and where in result 0 its elements are, if not as they lie
   uint32_t weight = 0;     // dynamic instructions of the module that it stands for: see Region
+  // A bit for each of the first operands, if it has come before the task's waits on all trips of a loop but the first: all that
+  // writes it in the loop is done when the task before on the processor has begun, or stands before it there (depend.h).
+  uint32_t standing = 0;
+  bool stands(size_t operand) const { return operand < 32 && (standing >> operand & 1) != 0; }
   bool pointwise() const { return unit == Unit::vector; }
   bool by_rows() const { return !phases.empty() && unit != Unit::matrix; }
   bool makes_gradient() const { return factors != kNone && unit == Unit::optimizer; }

@@ -93,6 +93,14 @@ std::string node_text(const Plan& plan, const Node& node) {
   } else if (node.makes_gradient()) {
     text += " [makes its gradient: sums]";
   }
+  if (node.steps_boxes()) {  // whose unit makes use of it
+    std::vector<std::string> standing;
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (node.stands(i))
+        standing.push_back(plan.buffers[plan.view(node.operands[i].index).buffer].name);
+    if (!standing.empty())
+      text += fmt::format(" [before its waits: {}]", fmt::join(standing, ", "));
+  }
   if (node.makes_logits())
     text += node.back == Back::none ? " [makes its logits]" : " [makes its logits, and gives back]";
   if (node.put) text += fmt::format(" put at [{}]", fmt::join(node.put->at, ", "));

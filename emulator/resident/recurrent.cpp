@@ -29,7 +29,7 @@ class Finder {
 
   // What the steps of a recurrent loop are carried, by load of their programs; nothing where a loop is none.
   std::optional<Carried> look_at(uint32_t region) const {
-    if (!has_trips_in_turn(plan_, region)) return std::nullopt;
+    if (!plan::has_trips_in_turn(plan_, region)) return std::nullopt;
     const plan::Region& loop = plan_.regions[region];
     const uint32_t steps = loop.end_node - loop.first_node;
     if (steps == 0 || steps > kMostTogether || kSlots % steps != 0) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "emulator/device/word_places.h"
+#include "emulator/plan/node_uses.h"
 #include "emulator/resident/image.h"
 #include "emulator/resident/queues.h"
 
@@ -46,7 +47,7 @@ class Moves {
     const plan::Region& loop = plan_.regions[region];
     for (uint32_t n = loop.first_node; n < loop.end_node; ++n)
       if (!is_move(n)) return false;
-    if (!has_trips_in_turn(plan_, region)) return false;
+    if (!plan::has_trips_in_turn(plan_, region)) return false;
     bool some = false;
     for (uint32_t n = loop.first_node; n < loop.end_node; ++n) {
       if (!is_alone(loop, n)) return false;

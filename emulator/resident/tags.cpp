@@ -47,10 +47,11 @@ class Finder {
   void find_writers() {
     writer_.assign(plan_.buffers.size(), kNone);
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
-      for (const uint32_t view : plan_.nodes[n].results) {
-        uint32_t& writer = writer_[plan_.view(view).buffer];
+      plan::each_write(plan_.nodes[n], [&](plan::Operand to) {
+        if (to.kind != plan::Operand::Kind::view) return;
+        uint32_t& writer = writer_[plan_.view(to.index).buffer];
         writer = writer == kNone ? n : kMany;
-      }
+      });
   }
   void find_raisers() {
     raiser_.assign(plan_.counters.size(), kNone);
@@ -105,7 +106,8 @@ class Finder {
   uint32_t maker_of_carried(uint32_t reader, TaggedNode& tagged) const {
     const plan::Operand& from = plan_.nodes[reader].operands[0];
     const uint32_t region = plan_.nodes[reader].region;
-    if (from.kind != plan::Operand::Kind::view || !has_trips_in_turn(plan_, region)) return kNone;
+    if (from.kind != plan::Operand::Kind::view || !plan::has_trips_in_turn(plan_, region))
+      return kNone;
     const uint32_t number = plan_.view(from.index).buffer;
     const uint32_t maker = writer_in_loop(region, number);
     if (maker == kNone || maker <= reader) return kNone;
@@ -156,13 +158,14 @@ class Finder {
   // The one node of a loop that writes a buffer, or kNone.
   uint32_t writer_in_loop(uint32_t region, uint32_t buffer) const {
     uint32_t writer = kNone;
+    uint32_t writes = 0;
     for (uint32_t n = plan_.regions[region].first_node; n < plan_.regions[region].end_node; ++n)
-      for (const uint32_t view : plan_.nodes[n].results) {
-        if (plan_.view(view).buffer != buffer) continue;
-        if (writer != kNone) return kNone;
+      plan::each_write(plan_.nodes[n], [&](plan::Operand to) {
+        if (to.kind != plan::Operand::Kind::view || plan_.view(to.index).buffer != buffer) return;
         writer = n;
-      }
-    return writer;
+        ++writes;
+      });
+    return writes == 1 ? writer : kNone;
   }
   uint32_t result_index(uint32_t maker, uint32_t buffer) const {
     return plan::result_in(plan_, plan_.nodes[maker], buffer);
@@ -280,7 +283,7 @@ class Finder {
     for (uint32_t i = 1; i < of.operands.size(); ++i) {
       if (is_constant(of.operands[i])) continue;
       const uint32_t buffer = plan_.view(of.operands[i].index).buffer;
-      if (has_trips_in_turn(plan_, of.region) &&
+      if (plan::has_trips_in_turn(plan_, of.region) &&
           !plan::is_written_in(plan_, plan_.regions[of.region], buffer))
         continue;
       const uint32_t writer =
@@ -335,12 +338,6 @@ class Finder {
 };
 
 }  // namespace
-
-bool has_trips_in_turn(const plan::Plan& plan, uint32_t region) {
-  return plan.regions[region].kind == plan::RegionKind::loop &&
-         std::ranges::none_of(plan.regions,
-                              [&](const plan::Region& r) { return r.parent == region; });
-}
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes,
                             const std::vector<bool>& recurrent) {

@@ -60,9 +60,6 @@ inline bool has_room_for_areas(const device::Node& node) {
   return node.bytes + 16 + sizeof(device::Areas) <= device::kNodeBytes;
 }
 
-// Whether a region is a loop with none in it, so that its trips have numbers one after the other.
-bool has_trips_in_turn(const plan::Plan& plan, uint32_t region);
-
 // `nodes` are the descriptors of the plan's nodes, and `recurrent` those that may be recurrent steps (recurrent.h).
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes,
                             const std::vector<bool>& recurrent);
