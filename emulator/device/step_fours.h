@@ -112,10 +112,17 @@ class FourSteps<kOpcode, float> {
       semantics::adam_moments(with_, of.m.x[e], of.v.x[e], g);
       if (kOpcode == Opcode::Adamw) of.w.x[e] = semantics::adamw_decayed(with_, of.w.x[e]);
     }
+    Fours m = of.m;
+    Fours v = of.v;
+    bool suits = direction_.suits(m.x, v.x);
+    if (!suits) [[unlikely]] {
+      direction_.leave_out(of.w.x, m.x, v.x);
+      suits = direction_.suits(m.x, v.x);
+    }
     float along[4];
-    if (direction_.suits(of.m.x, of.v.x)) [[likely]] {
+    if (suits) [[likely]] {
       TREK_UNROLLED
-      for (int e = 0; e < 4; ++e) along[e] = direction_.get(of.m.x[e], of.v.x[e]);
+      for (int e = 0; e < 4; ++e) along[e] = direction_.get(m.x[e], v.x[e]);
     } else {
       TREK_UNROLLED
       for (int e = 0; e < 4; ++e) along[e] = semantics::adam_direction(with_, of.m.x[e], of.v.x[e]);
