@@ -108,6 +108,13 @@ struct RingState {
   uint32_t is_unheard;
 };
 
+// Barriers at which boxes arrive that a block's own warps ask for (boxes.h), each once a task.
+struct BoxBarriers {
+  uint64_t part[8];  // of a step of boxes: parts of k of both operands
+  uint64_t own;      // and all that it steps
+  uint32_t parity;   // of the phases that come next
+};
+
 // What tiles of a program's products do with the ring: the frame of a compiled program has code for no more.
 enum RingUse : uint32_t {
   kAskedByLine = 1,      // is_asked_by_line()

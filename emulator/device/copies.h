@@ -34,15 +34,19 @@ TREK_TILE void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Until all but the last `pending` groups of copies of this thread have arrived; at most two are left.
+// Until all but the last `pending` groups of copies of this thread have arrived; at most four are left.
 TREK_TILE void wait_for_copies(uint32_t pending) {
 #ifdef __CUDA__
   if (pending == 0)
     asm volatile("cp.async.wait_group 0;" ::: "memory");
   else if (pending == 1)
     asm volatile("cp.async.wait_group 1;" ::: "memory");
-  else
+  else if (pending == 2)
     asm volatile("cp.async.wait_group 2;" ::: "memory");
+  else if (pending == 3)
+    asm volatile("cp.async.wait_group 3;" ::: "memory");
+  else
+    asm volatile("cp.async.wait_group 4;" ::: "memory");
 #else
   static_cast<void>(pending);
 #endif

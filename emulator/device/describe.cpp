@@ -239,6 +239,34 @@ void Describer::describe_program() {
 
 // ---- training and random numbers -----------------------------------------------------------------
 
+// Whether an operand may be asked for before the task's inputs are there, from the loop's second trip on: only then a device
+// knows which trip it is.
+bool Describer::stands(size_t operand) const {
+  return plan_.device.has_tags && of_.stands(operand);
+}
+
+// The tensor maps of all that a step of boxes reads: both operands of the product, [k, lines], in parts of k, and then the
+// weights and what else it steps.
+void Describer::describe_boxes() {
+  if (!plan_.device.copies_tensors) return;
+  const Matrix& of = node_.matrix;
+  const auto add = [&](size_t operand, int64_t lines, int64_t columns) {
+    const Shape& shape = type(operand).shape;
+    TensorMap map;
+    map.offset = plan_.buffers[plan_.view(of_.operands[operand].index).buffer].offset;
+    map.dtype = DType::f32;
+    map.sizes = {shape[1], shape[0], 1};
+    map.strides = {4 * shape[1], 4 * shape.elements()};
+    map.box = {static_cast<uint32_t>(columns), static_cast<uint32_t>(lines), 1};
+    maps_.push_back(map);
+  };
+  add(of_.factors, kMadePart, of.tile_rows);
+  add(of_.factors + 1, kMadePart, of.tile_columns);
+  for (size_t i = 0; i + 1 < of_.own_operands; ++i) add(i, of.tile_rows, of.tile_columns);
+  scratch_ = node_.scratch_bytes = static_cast<int64_t>(maps_.size()) * kTensorMapBytes;
+  node_.matrix.has_boxes = 1;
+}
+
 void Describer::describe_optimizer() {
   const DType compute = isa::compute_type(type(0).dtype);
   node_.compute = static_cast<uint8_t>(compute);
@@ -256,6 +284,12 @@ void Describer::describe_optimizer() {
       gradient.tile_rows = boxes.lines;
       gradient.tile_columns = boxes.columns;
       gradient.across = (gradient.n + boxes.columns - 1) / boxes.columns;
+      gradient.left_stands = stands(of_.factors) ? 1 : 0;
+      gradient.right_stands = stands(of_.factors + 1) ? 1 : 0;
+      gradient.own_stands = 1;
+      for (size_t i = 0; i + 1 < of_.own_operands; ++i)
+        if (!stands(i)) gradient.own_stands = 0;
+      describe_boxes();
     }
   }
   record_.real_attribute("lr", compute);

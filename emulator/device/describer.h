@@ -74,6 +74,8 @@ class Describer {
   void describe_runs();
   bool describe_few(const Cut& cut);
   void describe_matrix();
+  bool stands(size_t operand) const;
+  void describe_boxes();
   void describe_optimizer();
   void describe_random();
   void describe_exchange();

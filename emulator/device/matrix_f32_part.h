@@ -75,6 +75,11 @@ TREK_TILE Float4 four_of(const float (&sum)[kRows][kColumns], uint32_t v) {
   return {four[0], four[1], four[2], four[3]};
 }
 
+// Neighbours the other way round, as sums of columns are stored where the right operand's are loaded in fours: ptxas has a sum
+// where its store wants it, and so in the other bank of registers than the number of that column. A multiplication that reads two
+// numbers of one bank takes a cycle more (README.md).
+TREK_TILE Float4 turned(Float4 x) { return {x[1], x[0], x[3], x[2]}; }
+
 // Keeps the compiler from working out a number in another way, or long before it is wanted.
 TREK_TILE void hide(uint32_t& number) { asm volatile("" : "+r"(number)); }
 TREK_TILE void hide(const std::byte*& address) { asm volatile("" : "+l"(address)); }

@@ -207,7 +207,7 @@ class Blocks {
     for (uint32_t i = 0; i < kPatch; ++i) {
       const uint32_t row = slot + line_of(kLeftByLine, 4, down_, i) * kSumsPitch;
       if constexpr (!kRightByLine) {
-        store_four(row + across_ * 16, four_of(sum, i));
+        store_four(row + across_ * 16, turned(four_of(sum, i)));
       } else {
 #pragma unroll
         for (uint32_t j = 0; j < kPatch; ++j)
@@ -263,6 +263,7 @@ TREK_UNIT_CALL void multiply_warps(Task task) {
     if (first + kRound < blocks || cut.plain == 0) task.sync();  // sums have been read
   }
   if (!exists) return;
+  if constexpr (!kRightByLine) total = turned(total);
   if (cut.plain != 0) return give_four(task, outputs, beside, total);
   float* to = task.shared<float>(shared_at::kValues) + row * part.columns + column;
 #pragma unroll

@@ -316,6 +316,7 @@ enum class Product : uint8_t {
 // that is a product, or, if it is a sum, the elements of a task and the most lines.
 inline constexpr uint32_t kMostParts = 5;
 inline constexpr uint32_t kMostMade = 128;
+inline constexpr uint32_t kMadePart = 16;  // of these k, that come together
 inline constexpr uint32_t kSummed = 64;
 inline constexpr uint32_t kMostSummed = 256;
 
@@ -580,6 +581,12 @@ struct Matrix {
   uint8_t tail_steps;  // of the result's conversion none is needed; kNoTail: by the deliver program
   uint8_t pairing;     // Pairing; with maps alone
   uint8_t operands_stay : 1;  // nothing writes them during a launch
+  // Of a step of boxes: what its tasks find in memory before they wait (standing.h). Of the product's operands the left one,
+  // the right one; and all that is stepped.
+  uint8_t left_stands : 1;
+  uint8_t right_stands : 1;
+  uint8_t own_stands : 1;
+  uint8_t has_boxes : 1;  // tensor maps of all that are at the node's scratch (boxes.h)
   uint8_t meets : 1;  // blocks meet before each of their tiles (matrix_ring_90a.h); with maps alone
   uint8_t transposed;  // parts are of part_columns rows by kPartRows columns; with maps alone
   TailStep tail[kMaxTail];
@@ -692,15 +699,34 @@ TREK_ON_DEVICE inline bool is_in_f32_parts(const Node& node) {
   return static_cast<Product>(node.matrix.product) == Product::ordered &&
          node.matrix.cut.patch != 0 && node.deliver[0].narrow != 0;
 }
-// Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's, behind having asked for
-// weights, and a small one's of operands that nothing writes, unless a scalar is in memory, which is read before the unit is
-// entered and which another task may still write.
-TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
+// Whether a node is an optimizer that makes its gradient: from the operands behind its own, by `matrix`, of which k and n are
+// said; and whether that is a product, of two operands, of boxes of the weights: then m, tile_rows, tile_columns and across
+// are said, too (step_gradient.h).
+TREK_ON_DEVICE inline bool makes_gradient(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::optimizer && node.matrix.k != 0;
+}
+TREK_ON_DEVICE inline bool steps_boxes(const Node& node) {
+  return makes_gradient(node) && static_cast<Tiling>(node.tiling) == Tiling::boxes;
+}
+// Whether a node is a loss that makes its logits (made_rows.h).
+TREK_ON_DEVICE inline bool makes_logits(const Node& node) {
+  return static_cast<Kind>(node.kind) == Kind::cross_entropy &&
+         static_cast<Rows>(node.lines.rows) == Rows::made;
+}
+// Whether a scalar of a node's is in memory, which is read before the unit is entered and which another task may still write
+// until the task's inputs are there.
+TREK_ON_DEVICE inline bool reads_scalars(const Node& node) {
   for (uint32_t i = 0; i < node.scalars; ++i)
-    if (node.scalar(i).kind == Scalar::memory) return false;
+    if (node.scalar(i).kind == Scalar::memory) return true;
+  return false;
+}
+// Whether a node's unit waits for the task's inputs, in code that is made for it: a thin product's, behind having asked for
+// weights, a small one's of operands that nothing writes, and a step of boxes, behind what stands in memory.
+TREK_ON_DEVICE inline bool waits_itself(const Node& node) {
   const bool is_small = static_cast<Kind>(node.kind) == Kind::matrix &&
                         static_cast<Product>(node.matrix.product) == Product::small;
-  return is_thin(node) || (is_small && node.matrix.operands_stay != 0);
+  return !reads_scalars(node) &&
+         (is_thin(node) || steps_boxes(node) || (is_small && node.matrix.operands_stay != 0));
 }
 // Whether a node is a product of f32 by the dot order that is not thin, on a device; and whether its unit waits for the task's
 // inputs where a kernel interprets, behind having found its tile: scalars are read behind the wait, so it has none.
@@ -711,23 +737,10 @@ TREK_ON_DEVICE inline bool is_in_order(const Node& node) {
 TREK_ON_DEVICE inline bool waits_interpreted(const Node& node) {
   return is_in_order(node) && node.scalars == 0;
 }
-// Whether a node is an optimizer that makes its gradient: from the operands behind its own, by `matrix`, of which k and n are
-// said, and where there are two of them m, tile_rows, tile_columns and across (step_gradient.h).
-TREK_ON_DEVICE inline bool makes_gradient(const Node& node) {
-  return static_cast<Kind>(node.kind) == Kind::optimizer && node.matrix.k != 0;
-}
-// Whether a node is a loss that makes its logits (made_rows.h).
-TREK_ON_DEVICE inline bool makes_logits(const Node& node) {
-  return static_cast<Kind>(node.kind) == Kind::cross_entropy &&
-         static_cast<Rows>(node.lines.rows) == Rows::made;
-}
-// Whether a node's unit waits for the task's inputs where a kernel interprets, behind having found what it has to do, and may trap:
-// its scalars are read before that, so none of them is in memory.
+// Whether a node's unit waits for the task's inputs where a kernel interprets, behind having found what it has to do, and may
+// trap.
 TREK_ON_DEVICE inline bool is_early(const Node& node) {
-  if (!makes_gradient(node) && !makes_logits(node)) return false;
-  for (uint32_t i = 0; i < node.scalars; ++i)
-    if (node.scalar(i).kind == Scalar::memory) return false;
-  return true;
+  return (makes_gradient(node) || makes_logits(node)) && !reads_scalars(node);
 }
 // Whether a node is a quick move with words.
 TREK_ON_DEVICE inline bool is_in_words(const Node& node) {

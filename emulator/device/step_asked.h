@@ -17,13 +17,15 @@ using Asked = OwnFours<shared_at::kSlots + 128>;
 static_assert(Asked::kMost > 4 + kMostParts && sizeof(semantics::AdamParameters<float>) + 8 <= 128);
 
 // Tensors of which a thread has asked for several turns. A gradient in blocks comes to registers; one that the task has made
-// is there already.
+// is there already, and turns of a tensor stand behind one another.
 template <Opcode kOpcode, bool kMade = false>
 class AskedTensors : public FourTensors<kOpcode> {
   using Of = FourTensors<kOpcode>;
 
  public:
-  TREK_ON_DEVICE explicit AskedTensors(const Task& task) : Of(task), fours_(task) {}
+  // made: the turns, where the task has made the gradient.
+  TREK_ON_DEVICE explicit AskedTensors(const Task& task, uint32_t made = 0)
+      : Of(task), fours_(task), made_(made) {}
   TREK_ON_DEVICE uint32_t turns() const { return Asked::kMost / of_turn(); }
   TREK_ON_DEVICE void ask(int64_t at, uint32_t turn) const {
     const uint32_t first = turn * of_turn();
@@ -37,9 +39,10 @@ class AskedTensors : public FourTensors<kOpcode> {
   }
   // Once they have come.
   TREK_ON_DEVICE void take(int64_t at, uint32_t turn, StepFour& to) const {
-    const uint32_t first = turn * of_turn();
-    const auto get = [&](uint32_t which)
-                         TREK_TILE_LAMBDA { return fours_.template get<Fours>(first + which); };
+    const uint32_t first = kMade ? turn : turn * of_turn();
+    const auto get = [&](uint32_t which) TREK_TILE_LAMBDA {
+      return fours_.template get<Fours>(first + (kMade ? which * made_ : which));
+    };
     TREK_UNROLLED
     for (uint32_t p = 0; p < kMostParts; ++p)
       if (has_part(this->node_, p)) to.part[p] = get(Of::kGradient + 1 + p);
@@ -54,6 +57,7 @@ class AskedTensors : public FourTensors<kOpcode> {
   TREK_ON_DEVICE uint32_t of_turn() const { return Of::kGradient + 1 + parts_of(this->node_); }
 
   Asked fours_;
+  uint32_t made_;
 };
 
 // As step_in_registers(), with all that several turns read on its way at once: much of it comes from memory, and a step's instructions, of

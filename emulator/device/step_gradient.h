@@ -1,16 +1,21 @@
-// Steps of optimizers that make their gradients themselves: of a box of w, the product of two matrices of f32, [k][m] and [k][n], by
-// the dot order, with which its elements are stepped at once; or of elements of a bias, the sum of lines, by the reduction order. m
-// and n are multiples of 4, k is one of 8, and at most two blocks of 64.
+// Steps of optimizers that make their gradients themselves: of a box of w, the product of two matrices of f32, [k][m] and
+// [k][n], by the dot order, with which its elements are stepped at once; or of elements of a bias, the sum of lines, by the
+// reduction order. m and n are multiples of 4, k is one of 8, and at most two blocks of 64.
 //
-// All comes to shared memory at once: both operands, k by k, and for each thread the elements of w and its moments that it
-// steps. Half of the warps have a block of k, and a lane a patch of some rows, whose number the box says, and eight columns.
+// All comes to shared memory: both operands, k by k, and for each thread the elements of w and its moments that it steps.
+// What stands in memory before the task's inputs do (standing.h) is on its way before the wait; the rest comes in parts of k,
+// the first of which are multiplied while others are on their way. On Hopper a lane of each warp asks for boxes, elsewhere
+// all lanes copy. Half of the warps have a block of k, and a lane a patch of some rows, whose number the box says, and eight
+// columns.
 #pragma once
 
 #include "emulator/device/rows.h"
+#include "emulator/device/standing.h"
 #include "emulator/device/step_asked.h"
 #include "isa/semantics/dot.h"
 #include "isa/semantics/reduce.h"
 #ifdef __CUDA__
+#include "emulator/device/boxes.h"
 #include "emulator/device/matrix_f32_part.h"
 #endif
 
@@ -21,12 +26,6 @@ namespace train_detail {
 // Operand 0 or 1 of the product.
 TREK_UNIT const Operand& made_from(const Node& node, uint32_t which) {
   return node.operand(node.operands + which);
-}
-
-// Whether a node's gradient is the sum of the lines of its one such operand, [k][n], in the reduction order; then w is [n], and
-// tasks have elements of it.
-TREK_UNIT bool sums_gradient(const Node& node) {
-  return makes_gradient(node) && static_cast<Tiling>(node.tiling) == Tiling::elements;
 }
 
 // The box of a number; rows and columns that exist.
@@ -60,6 +59,7 @@ using matrix_f32::Float2;
 using matrix_f32::Float4;
 using matrix_f32::load_four;
 using matrix_f32::store_four;
+using matrix_f32::turned;
 
 inline constexpr uint32_t kWarps = kBlockThreads / 32;
 inline constexpr uint32_t kGroups = 2;
@@ -71,15 +71,20 @@ inline constexpr uint32_t kWarpColumns = 64;
 inline constexpr uint32_t kPiece = 16;
 inline constexpr uint32_t kOutputs = 4 * kBlockThreads;  // of a box with patches of a row
 inline constexpr uint32_t kBlock = semantics::kDotBlock;
-inline constexpr uint32_t kStep = 8;  // k that are multiplied in a turn
+// k that are multiplied in a turn: of more there would be more instructions, and as much time.
+inline constexpr uint32_t kStep = 4;
+inline constexpr uint32_t kParts = 4;  // of a block of k
+inline constexpr uint32_t kPart = kBlock / kParts;
+static_assert(kGroups * kParts == kWarps && kPart == kMadePart);
 
 // Where in shared memory operands are: behind what threads ask for of a box, four tensors. Of each k the left one's lines, and
-// then the right one's, the most, which are of 128 columns. The sums of both groups take their place.
+// behind all k of that the right one's. The sums of both groups take their place.
 inline constexpr uint32_t kPanel = Asked::kFirst + 4 * kMostRows * Asked::kPitch;
-inline constexpr uint32_t kPitch = 4 * (128 + kMostRows * kOutputs / 128);
+inline constexpr uint32_t kLines = 128 + kMostRows * kOutputs / 128;  // of both, at most
 inline constexpr uint32_t kSums = 4 * kMostRows * kOutputs;
-static_assert(kGroups * kBlock == kMostMade && kPanel + kMostMade * kPitch <= kSharedBytes &&
-              kGroups * kSums <= kMostMade * kPitch);
+static_assert(kGroups * kBlock == kMostMade && kPanel + 4 * kLines * kMostMade <= kSharedBytes &&
+              kGroups * kSums <= 4 * kLines * kMostMade);
+static_assert(kPanel % 128 == 0 && Asked::kFirst % 128 == 0);  // as boxes want it
 
 // A task, as all threads see it.
 struct Product {
@@ -105,16 +110,30 @@ struct Product {
   TREK_ON_DEVICE static uint32_t panel(const Task& task) {
     return shared_address(task.shared<std::byte>(kPanel));
   }
-  // Asks for both operands, in a group of copies.
-  TREK_ON_DEVICE void ask(const Task& task) const {
-    bring(task, panel(task), left, left_pitch, k, tile_rows, box.rows);
-    bring(task, panel(task) + 4 * tile_rows, right, right_pitch, k, tile_columns, box.columns);
-    commit_copies();
+  TREK_ON_DEVICE uint32_t left_panel(const Task& task, uint32_t at) const {
+    return panel(task) + 4 * tile_rows * at;
+  }
+  TREK_ON_DEVICE uint32_t right_panel(const Task& task, uint32_t at) const {
+    return panel(task) + 4 * (tile_rows * kMostMade + tile_columns * at);
+  }
+  // Asks for so many k of an operand, from `first` on.
+  TREK_ON_DEVICE void ask_left(const Task& task, uint32_t first, uint32_t depth) const {
+    bring(task, left_panel(task, first), left + uint64_t{first} * left_pitch, left_pitch, depth,
+          tile_rows, box.rows);
+  }
+  TREK_ON_DEVICE void ask_right(const Task& task, uint32_t first, uint32_t depth) const {
+    bring(task, right_panel(task, first), right + uint64_t{first} * right_pitch, right_pitch, depth,
+          tile_columns, box.columns);
+  }
+  // How many of so many k from `first` on there are.
+  TREK_ON_DEVICE uint32_t depth_of(uint32_t first, uint32_t most) const {
+    const uint32_t left_over = first < k ? k - first : 0;
+    return left_over < most ? left_over : most;
   }
 
  private:
-  // So many lines of each k, of which the last that exist stand for those that do not: of several k at once where a warp has lanes
-  // for them.
+  // So many lines of each k, of which the last that exist stand for those that do not: of several k at once where a warp has
+  // lanes for them.
   TREK_ON_DEVICE static void bring(const Task& task, uint32_t to, const std::byte* from,
                                    uint32_t pitch, uint32_t depth, uint32_t lines, uint32_t exist) {
     const uint32_t pieces = lines / 4;
@@ -125,7 +144,7 @@ struct Product {
     uint32_t at = task.thread() >> bits;
     const uint32_t last = exist / 4 - 1;
     from += uint64_t{at} * pitch + (piece < last ? piece : last) * kPiece;
-    to += at * kPitch + piece * kPiece;
+    to += 4 * lines * at + piece * kPiece;
     constexpr uint32_t kUnrolled = 4;
     TREK_ROLLED
     for (; at < depth; at += kUnrolled * together) {
@@ -133,7 +152,7 @@ struct Product {
       for (uint32_t i = 0; i < kUnrolled; ++i) {
         if (at + i * together < depth) copy_ahead<kPiece>(to, from);
         from += uint64_t{together} * pitch;
-        to += together * kPitch;
+        to += 4 * lines * together;
       }
     }
   }
@@ -163,10 +182,8 @@ struct Turns {
   }
 };
 
-// Asks for what is multiplied first, and then for what is stepped.
-TREK_UNIT_CALL void begin(Task task, int64_t number) {
-  const Product of(task, number);
-  of.ask(task);
+// Asks for what is stepped.
+TREK_UNIT void ask_own(const Task& task, const Product& of) {
   const Turns turns(task, of.tile_rows, of.tile_columns);
   const Asked fours(task);
   const uint32_t tensors = task.node().operands - 1u;
@@ -177,9 +194,81 @@ TREK_UNIT_CALL void begin(Task task, int64_t number) {
     const std::byte* from = task.memory(task.node().operand(t)) + first;
     TREK_ROLLED
     for (uint32_t i = 0; i < turns.turns; ++i, from += step)
-      if (turns.exists(of.box, i)) fours.ask(i * (tensors + 1) + t, from);
+      if (turns.exists(of.box, i)) fours.ask(t * turns.turns + i, from);
   }
+}
+
+// Asks for what stands there, in a group of copies; or for the rest, in a group for each part of k, and one of what is
+// stepped.
+TREK_TILE void ask_copies(const Task& task, const Product& of, Standing stands, bool rest) {
+  const Standing asks = rest ? stands.others() : stands;
+  TREK_ROLLED
+  for (uint32_t part = 0; part < kParts; ++part) {
+    TREK_ROLLED
+    for (uint32_t first = part * kPart; first < of.k; first += kBlock) {
+      if (asks.left) of.ask_left(task, first, of.depth_of(first, kPart));
+      if (asks.right) of.ask_right(task, first, of.depth_of(first, kPart));
+    }
+    if (rest) commit_copies();
+  }
+  if (asks.own) ask_own(task, of);
   commit_copies();
+}
+
+#ifdef TREK_SM90A
+// The same in boxes, and says before all else what is to come: a warp for the part of k of its number, and the first one for
+// what is stepped, too.
+TREK_TILE void ask_boxes(const Task& task, const Product& of, Standing stands, bool rest) {
+  if (!tensor::elected()) return;
+  const Standing asks = rest ? stands.others() : stands;
+  const uint32_t warp = task.thread() / 32;
+  const tensor::TensorMap* maps = boxes::maps_of(task);
+  tensor::before_engine(true);
+  const uint32_t first = warp * kPart;
+  const uint32_t part = boxes::part_barrier(warp);
+  const bool is_there = first < of.k;
+  if (!rest) boxes::expect(part, is_there ? 4 * kPart * (of.tile_rows + of.tile_columns) : 0);
+  if (asks.left && is_there)
+    tensor::copy_box(of.left_panel(task, first), maps, part, of.box.row, first, 0);
+  if (asks.right && is_there)
+    tensor::copy_box(of.right_panel(task, first), maps + 1, part, of.box.column, first, 0);
+  if (warp != 0) return;
+  const uint32_t tensors = task.node().operands - 1u;
+  const uint32_t bytes = 4 * of.tile_rows * of.tile_columns;
+  const uint32_t own = boxes::own_barrier();
+  if (!rest) boxes::expect(own, tensors * bytes);
+  if (!asks.own) return;
+  const uint32_t to = shared_address(task.shared<std::byte>(Asked::kFirst));
+  TREK_ROLLED
+  for (uint32_t t = 0; t < tensors; ++t)
+    tensor::copy_box(to + t * bytes, maps + 2 + t, own, of.box.column, of.box.row, 0);
+}
+#endif
+
+// Asks for what stands there; or waits for the task's inputs, and asks for the `rest`. False where the task is not to be
+// executed, and nothing is on its way. One function, so that its instructions are known behind the wait.
+TREK_UNIT_CALL bool ask(Task task, int64_t number, bool rest) {
+  const Standing stands(task.node());
+  const Product of(task, number);
+  const bool executes = !rest || !is_early(task.node()) || await_inputs();
+#ifdef TREK_SM90A
+  if (task.node().matrix.has_boxes != 0) {
+    ask_boxes(task, of, stands, rest);
+    if (executes) return true;
+    tensor::BoxBarriers& barriers = boxes::barriers();
+    const uint32_t parity = barriers.parity;
+    tensor::barrier_wait(boxes::part_barrier(task.thread() / 32), parity);
+    tensor::barrier_wait(boxes::own_barrier(), parity);
+    task.sync();
+    if (task.thread() == 0) barriers.parity = parity ^ 1;
+    return false;
+  }
+#endif
+  if (executes)
+    ask_copies(task, of, stands, rest);
+  else
+    wait_for_copies(0);
+  return executes;
 }
 
 // A patch's lines of the left operand at one k, of which fours are at `fours`, and what is left over at `rest`.
@@ -215,8 +304,8 @@ struct Right {
   }
 };
 
-// Makes the gradient of a box for which begin() has asked: a group has all outputs of a block of 64 k, and the sums of both are
-// added where threads have what they step (AskedTensors).
+// Makes the gradient of a box for which all has been asked: a group has all outputs of a block of 64 k, and the sums of both
+// are added where threads have what they step (AskedTensors).
 template <uint32_t kRows>
 TREK_UNIT_CALL void multiply(Task task, int64_t number) {
   const Product of(task, number);
@@ -230,35 +319,45 @@ TREK_UNIT_CALL void multiply(Task task, int64_t number) {
   const uint32_t column = warp % beside * kWarpColumns + 4 * across;
   constexpr uint32_t kFours = Left<kRows>::kFours;
   const uint32_t rest_row = row + kFours * kDown + Left<kRows>::kRest * down;
-  const uint32_t panel = Product::panel(task) + group * kBlock * kPitch;
-  const uint32_t there = group * kBlock < of.k ? of.k - group * kBlock : 0;
-  const uint32_t depth = there < kBlock ? there : kBlock;
-  uint32_t left = panel + 4 * (row + 4 * down);
-  uint32_t rest = panel + 4 * rest_row;
-  uint32_t right = panel + 4 * (of.tile_rows + column);
-  matrix_f32::hide(rest);
+  const uint32_t left_pitch = 4 * of.tile_rows;
+  const uint32_t right_pitch = 4 * of.tile_columns;
+  uint32_t left = of.left_panel(task, group * kBlock) + 4 * (row + 4 * down);
+  uint32_t rest = of.left_panel(task, group * kBlock) + 4 * rest_row;
+  uint32_t right = of.right_panel(task, group * kBlock) + 4 * column;
+  const uint32_t depth = of.depth_of(group * kBlock, kBlock);
+#ifdef TREK_SM90A
+  const bool in_boxes = task.node().matrix.has_boxes != 0;
+  const uint32_t parity = boxes::barriers().parity;
+#endif
   float sum[kRows][kColumns] = {};
   Left<kRows> x[2] = {};
   Right y[2] = {};
-  const auto load = [&](uint32_t k, uint32_t to) TREK_TILE_LAMBDA {
-    x[to].load(left + k * kPitch, rest + k * kPitch);
-    y[to].load(right + k * kPitch);
+  // What is at the next k.
+  const auto load = [&](uint32_t to) TREK_TILE_LAMBDA {
+    x[to].load(left, rest);
+    y[to].load(right);
+    left += left_pitch;
+    rest += left_pitch;
+    right += right_pitch;
   };
-  wait_for_copies(1);  // behind these are those of what is stepped
-  task.sync();
-  if (depth != 0) load(0, 0);
+  const auto wait = [&](uint32_t part) TREK_TILE_LAMBDA {
+#ifdef TREK_SM90A
+    if (in_boxes) return tensor::barrier_wait(boxes::part_barrier(group * kParts + part), parity);
+#endif
+    wait_for_copies(kParts - part);  // behind the last are those of what is stepped
+    task.sync();
+  };
   TREK_ROLLED
-  for (uint32_t k = 0; k < depth; k += kStep) {
+  for (uint32_t k = 0; k < kBlock; k += kStep) {
+    if (k % kPart == 0) {
+      wait(k / kPart);
+      if (k < depth) load(0);
+    }
+    if (k >= depth) continue;
     TREK_UNROLLED
     for (uint32_t j = 0; j < kStep; ++j) {
-      if (j + 1 < kStep) {
-        load(j + 1, (j + 1) % 2);
-      } else if (k + kStep < depth) {
-        left += kStep * kPitch;
-        rest += kStep * kPitch;
-        right += kStep * kPitch;
-        load(0, 0);
-      }
+      const bool is_last = j + 1 == kStep && ((k + kStep) % kPart == 0 || k + kStep >= depth);
+      if (!is_last) load((j + 1) % 2);
       TREK_UNROLLED
       for (uint32_t i = 0; i < kRows; ++i) {
         TREK_UNROLLED
@@ -278,20 +377,36 @@ TREK_UNIT_CALL void multiply(Task task, int64_t number) {
     const uint32_t line =
         i < kFours ? row + i / 4 * 4 * kDown + 4 * down + i % 4 : rest_row + (i - kFours);
     const uint32_t to = sums + group * kSums + line * pitch + 4 * column;
-    store_four(to, Float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]});
-    store_four(to + kWarpColumns / 2 * 4, Float4{sum[i][4], sum[i][5], sum[i][6], sum[i][7]});
+    store_four(to, turned(Float4{sum[i][0], sum[i][1], sum[i][2], sum[i][3]}));
+    store_four(to + kWarpColumns / 2 * 4,
+               turned(Float4{sum[i][4], sum[i][5], sum[i][6], sum[i][7]}));
   }
   task.sync();
   const Turns turns(task, of.tile_rows, of.tile_columns);
   const Asked fours(task);
-  const uint32_t of_turn = task.node().operands;
+  const uint32_t gradient = (task.node().operands - 1u) * turns.turns;
   TREK_ROLLED
   for (uint32_t t = 0; t < turns.turns; ++t) {
     const uint32_t at = sums + (turns.row + t * turns.rows) * pitch + 4 * turns.column;
     Float4 total = load_four(at);
     if (of.k > kBlock) total = total + load_four(at + kSums);
-    fours.put(t * of_turn + of_turn - 1, total);
+    fours.put(gradient + t, turned(total));
   }
+}
+
+// Waits for what is stepped, behind multiply().
+TREK_TILE void await_own([[maybe_unused]] const Task& task) {
+#ifdef TREK_SM90A
+  if (task.node().matrix.has_boxes != 0) {
+    tensor::BoxBarriers& barriers = boxes::barriers();
+    const uint32_t parity = barriers.parity;
+    tensor::barrier_wait(boxes::own_barrier(), parity);
+    task.sync();  // all have read it
+    if (task.thread() == 0) barriers.parity = parity ^ 1;
+    return;
+  }
+#endif
+  wait_for_copies(0);
 }
 
 TREK_TILE void multiply_by(const Task& task, int64_t number) {
@@ -317,15 +432,16 @@ template <Opcode kOpcode, class Prepare>
 TREK_UNIT void step_by_made(const Task& task, const Rule<float>& with, int64_t number,
                             Prepare prepare) {
   const Matrix& matrix = task.node().matrix;
-  made::begin(task, number);
+  made::ask(task, number, false);
   prepare();
+  if (!made::ask(task, number, true)) return task.sync();
   made::multiply_by(task, number);
   const MadeBox box(matrix, number);
   const made::Turns turns(task, static_cast<uint32_t>(matrix.tile_rows),
                           static_cast<uint32_t>(matrix.tile_columns));
-  const AskedTensors<kOpcode, true> of(task);
+  const AskedTensors<kOpcode, true> of(task, turns.turns);
   const FourSteps<kOpcode, float> by(with);
-  wait_for_copies(0);
+  made::await_own(task);
   TREK_ROLLED
   for (uint32_t i = 0; i < turns.turns; ++i) {
     if (!turns.exists(box, i)) continue;

@@ -89,8 +89,8 @@ void step_by_sums(const Task& task, const Rule<float>& with, int64_t first, int6
 #endif
 
 // Elements [first, first + count) of w by one rule, four at a time where all are f32; of a node that makes its gradient perhaps
-// the box of number `first`. `prepare` works out what the rule has in shared memory, which takes about as long as what is read
-// first is on its way.
+// the box of number `first`, which is_early() waits for itself. `prepare` works out what the rule has in shared memory, which
+// takes about as long as what is read first is on its way.
 template <Opcode kOpcode, typename C, class Prepare>
 TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, int64_t count,
                         Prepare prepare) {
@@ -98,8 +98,8 @@ TREK_UNIT void step_all(const Task& task, const Rule<C>& with, int64_t first, in
   const Node& node = task.node();
   if constexpr (sizeof(C) == 4 && !kForCpu)
     if (makes_gradient(node))
-      return sums_gradient(node) ? step_by_sums<kOpcode>(task, with, first, count, prepare)
-                                 : step_by_made<kOpcode>(task, with, first, prepare);
+      return steps_boxes(node) ? step_by_made<kOpcode>(task, with, first, prepare)
+                               : step_by_sums<kOpcode>(task, with, first, count, prepare);
   bool is_prepared = false;
   if constexpr (sizeof(C) == 4 && !kForCpu) {
     if ((first & 3) == 0 && Tensors::are_all(node)) {
@@ -147,8 +147,12 @@ TREK_UNIT_CALL void optimize(Task task, int64_t first, int64_t count) {
   const C fourth = real_of<C>(task.attribute(3));
   auto& adam_with = *task.shared<semantics::AdamParameters<C>>(kAdam);
   const int64_t number = is_adam(opcode) ? static_cast<int64_t>(task.attribute(5)) : 1;
-  if constexpr (!kSpecialised && sizeof(C) == 4)
-    if (is_early(node) && !await_inputs()) return;
+  if constexpr (sizeof(C) == 4) {
+    // A step of boxes waits behind having asked for what stands there.
+    const bool is_box = steps_boxes(node);
+    const bool waits = is_early(node) && (is_box || !kSpecialised);
+    if (waits && (!is_box || number < 1) && !await_inputs()) return;
+  }
   if (number < 1) return task.fail(-1);
   const auto prepare = [&]() TREK_TILE_LAMBDA {
     if (is_adam(opcode))

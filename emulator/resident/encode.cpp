@@ -50,6 +50,7 @@ class Encoder {
   void describe_nodes();
   void place_weights();
   void place_areas();
+  void forget_standing();
   std::vector<uint64_t> pack(const std::vector<const device::Node*>& nodes, uint64_t used);
   void append_descriptors();
   void sort_tasks();
@@ -172,6 +173,7 @@ void Encoder::place_areas() {
   for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
   const RecurrentNodes recurrent = recurrent_nodes(plan_, nodes, places_);
   tagged_ = tagged_nodes_of(plan_, nodes, recurrent.may);
+  forget_standing();
   const auto padded = [](uint64_t bytes) { return (bytes + 255) / 256 * 256; };
   uint64_t end = padded(image_.arena_bytes);
   const auto place = [&](uint64_t bytes) {
@@ -220,6 +222,16 @@ void Encoder::place_areas() {
                   node.matrix.thin.group.first_load;
     for (size_t l = 0; l < recurrent.carried[n].size(); ++l)
       loads[l].carried = recurrent.carried[n][l];
+  }
+}
+
+// What a plan takes for granted before a task waits, a task that waits for something besides may not have.
+void Encoder::forget_standing() {
+  for (uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+    if (tagged_.more[t].empty()) continue;
+    device::Node& node = descriptors_[plan_.tasks[t].node].node();
+    if (device::steps_boxes(node))
+      node.matrix.left_stands = node.matrix.right_stands = node.matrix.own_stands = 0;
   }
 }
 

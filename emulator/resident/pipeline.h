@@ -85,6 +85,7 @@ struct KeptWords {
 struct Shared {
   device::Pair pair;  // at device::kPairAt
   device::tensor::RingState ring;
+  device::tensor::BoxBarriers boxes;
   Launch launch;
   uint64_t named[kSlots];
   uint64_t filled[kSlots];
@@ -104,6 +105,7 @@ struct Shared {
 };
 static_assert(offsetof(Shared, pair) == 0);
 static_assert(device::kSharedBytes + offsetof(Shared, ring) == device::tensor::Ring90::kStateAt);
+static_assert(device::kSharedBytes + offsetof(Shared, boxes) == device::tensor::Ring90::kBoxesAt);
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident

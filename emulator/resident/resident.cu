@@ -343,6 +343,10 @@ resident(const trek::resident::Launch parameters) {
     shared.ring = {};
 #ifdef TREK_SM90A
     for (uint64_t& barrier : shared.ring.begun_tile) barrier_init(&barrier, 1);
+    shared.boxes = {};
+    for (uint64_t& barrier : shared.boxes.part) barrier_init(&barrier, 1);
+    barrier_init(&shared.boxes.own, 1);
+    trek::device::tensor::barriers_made();
 #endif
     make_pair(shared);
     shared.decisions = decisions_before(parameters);

@@ -60,7 +60,7 @@ echo "== a product before whose tiles blocks meet: the bits of ref"
 TREK_BIN=$p/bin quick 60 tests/gpu/meeting.sh >"$out/meeting.log" 2>&1 || { fail "meeting"; tail -n 5 "$out/meeting.log"; }
 
 echo "== products of a few columns, of a few k, columns, steps, and rows in words, whose trips are many: the digests of ref"
-for program in few_products made_gradients made_rows warp_products columns moves part_rows recurrent steps tagged_rows; do
+for program in adam_moments few_products made_gradients made_rows warp_products columns moves part_rows recurrent steps tagged_rows; do
   options=()
   [[ $program = tagged_rows ]] && options=(--set rounds=100)
   [[ $program = moves ]] && options=(--set trips=1000)

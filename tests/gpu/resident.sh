@@ -40,7 +40,7 @@ fact[conformance_files]=$good
 
 echo "== products of many shapes, samples, rows in words: the digests of ref"
 python3 tests/gpu/products.py >"$out/products.trek"
-for program in "$out/products.trek" samples/0{2_softmax_regression,3_fashion_mnist}.trek tests/gpu/{few_products,made_gradients,made_rows,moves,part_rows,recurrent,thin_stays,warp_products}.trek; do
+for program in "$out/products.trek" samples/0{2_softmax_regression,3_fashion_mnist}.trek tests/gpu/{adam_moments,few_products,made_gradients,made_rows,moves,part_rows,recurrent,thin_stays,warp_products}.trek; do
   name=$(basename "$program" .trek)
   options=()
   [[ $name = part_rows ]] && options=(--set trips=200)
