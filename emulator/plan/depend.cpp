@@ -237,7 +237,7 @@ void Dependencies::find_reads(uint32_t node, F&& wanted) {
       for (const Candidate& candidate : found) reads_.push_back({candidate, access.buffer});
     }
   }
-  std::ranges::stable_sort(reads_, {}, [](const Read& read) { return read.of.task; });
+  std::ranges::sort(reads_, {}, [](const Read& read) { return read.of.task; });
 }
 void Dependencies::see_reads(uint32_t at, const Known& clock, uint32_t own, size_t& next) {
   for (; next < reads_.size() && reads_[next].of.task == at; ++next) {
