@@ -130,10 +130,8 @@ TREK_UNIT_CALL void multiply_tile_f32(Task task, int64_t tile) {
       multiply_groups<4>(task);
     else if (patch == kWarpsPatch)
       multiply_by_warps(task);
-#ifndef TREK_SPECIALISED
     else if (patch == kShallowPatch)
       multiply_shallow(task);
-#endif
     else
       clear_part(task);
     task.sync();

@@ -1,12 +1,13 @@
 // Parts of the f32 product of a few k, which are tiles of some rows and up to 1024 columns, where a device interprets: what
 // the gradient of a classifier's last layer gives to the layer before. Device only; lines of the right operand begin at
-// multiples of 16 bytes, and the tail is plain. (Code that is made for one product has matrix_shallow.h.)
+// multiples of 16 bytes, and the tail is plain. (Compiled programs have matrix_shallow.h; what begins as interpreted and goes on
+// compiled has this.)
 //
 // Such a part takes as long as the instructions that are met, so there are few: both operands come to shared memory, and a
 // thread has four columns of every so many rows, one row after the other.
 #pragma once
 
-#if defined(__CUDA__) && !defined(TREK_SPECIALISED)
+#ifdef __CUDA__
 
 #include "emulator/device/matrix_f32_result.h"
 
@@ -88,4 +89,4 @@ TREK_UNIT_CALL void multiply_shallow(Task task) {
 
 }  // namespace trek::device::matrix_f32
 
-#endif  // __CUDA__ && !TREK_SPECIALISED
+#endif  // __CUDA__

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # engines_agree.sh PROGRAM [TRIPS [NAME=VALUE]...]: whether a program leaves the same bits on ref and on the resident
-# emulator's host, after so many trips and with these constants; and with the JIT and on a GPU, where they are.
+# emulator's host, after so many trips and with these constants; and with the JIT and on a GPU, where they are; and where
+# $TREK_AUTO_AT says at which back-edge a program moves to compiled code, on auto.
 set -euo pipefail
 program=$1
 options=(--quiet --digest)
@@ -20,7 +21,9 @@ hold() { # ENGINE
   failed=1
 }
 hold resident-host
-for engine in resident jit; do
+engines_here=(resident jit)
+[[ -n ${TREK_AUTO_AT:-} ]] && engines_here+=(auto)
+for engine in "${engines_here[@]}"; do
   if grep -q "^$engine  *available" <<<"$engines"; then hold "$engine"; fi
 done
 exit $failed
