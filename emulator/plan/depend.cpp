@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "emulator/plan/accesses.h"
-#include "emulator/plan/node_uses.h"
 #include "emulator/plan/runs.h"
 
 namespace trek::plan {
@@ -33,8 +32,8 @@ class Dependencies {
  public:
   explicit Dependencies(Plan& plan)
       : plan_(plan), accesses_(plan), processors_(static_cast<size_t>(plan.device.processors)) {
-    for (uint32_t r = 0; r < plan.regions.size(); ++r)
-      in_turn_.push_back(has_trips_in_turn(plan, r));
+    for (const Region& region : plan.regions) in_turn_.push_back(region.kind == RegionKind::loop);
+    for (uint32_t r = 1; r < plan.regions.size(); ++r) in_turn_[plan.regions[r].parent] = false;
   }
   void run();
 
@@ -78,6 +77,9 @@ class Dependencies {
   // What the node's tasks conflict with among the nodes that `wanted` takes, by task, later nodes first.
   template <typename F>
   void find_candidates(uint32_t node, F&& wanted);
+  // The same of one access, in no order.
+  template <typename F>
+  void relate_to_log(const Access& access, F&& wanted, std::vector<Candidate>& out);
   // What its tasks read of what these write, by task.
   template <typename F>
   void find_reads(uint32_t node, F&& wanted);
@@ -114,7 +116,7 @@ class Dependencies {
     uint32_t buffer;
   };
   std::vector<Read> reads_;
-  std::vector<bool> in_turn_;              // per region: has_trips_in_turn()
+  std::vector<bool> in_turn_;              // per region: a loop with none in it
   std::vector<std::set<uint32_t>> comes_;  // per node: buffers that do not stand there
   std::vector<std::pair<uint32_t, Known>>
       behind_;                        // of the task at hand: region, what is known there
@@ -191,16 +193,20 @@ const Known& Dependencies::known_of(Walk& walk, uint32_t set) {
 }
 
 template <typename F>
+void Dependencies::relate_to_log(const Access& access, F&& wanted, std::vector<Candidate>& out) {
+  for (uint32_t index : log_[log_of(access)]) {
+    const Access& other = accesses_[index];
+    if ((!access.write && !other.write) || other.begin >= access.end || access.begin >= other.end ||
+        !wanted(other))
+      continue;
+    accesses_.relate(access, other, coarse_.contains(other.node), out);
+  }
+}
+
+template <typename F>
 void Dependencies::find_candidates(uint32_t node, F&& wanted) {
   candidates_.clear();
-  for (const Access& access : accesses_.of(node))
-    for (uint32_t index : log_[log_of(access)]) {
-      const Access& other = accesses_[index];
-      if ((!access.write && !other.write) || other.begin >= access.end ||
-          access.begin >= other.end || !wanted(other))
-        continue;
-      accesses_.relate(access, other, coarse_.contains(other.node), candidates_);
-    }
+  for (const Access& access : accesses_.of(node)) relate_to_log(access, wanted, candidates_);
   std::sort(candidates_.begin(), candidates_.end(), [&](const Candidate& a, const Candidate& b) {
     if (a.task != b.task) return a.task < b.task;
     const uint32_t x = accesses_.set(a.set).node;
@@ -228,14 +234,9 @@ void Dependencies::find_reads(uint32_t node, F&& wanted) {
   std::vector<Candidate> found;
   for (const Access& access : accesses_.of(node)) {
     if (access.write) continue;
-    for (uint32_t index : log_[log_of(access)]) {
-      const Access& other = accesses_[index];
-      if (!other.write || other.begin >= access.end || access.begin >= other.end || !wanted(other))
-        continue;
-      found.clear();
-      accesses_.relate(access, other, coarse_.contains(other.node), found);
-      for (const Candidate& candidate : found) reads_.push_back({candidate, access.buffer});
-    }
+    found.clear();
+    relate_to_log(access, wanted, found);
+    for (const Candidate& candidate : found) reads_.push_back({candidate, access.buffer});
   }
   std::ranges::sort(reads_, {}, [](const Read& read) { return read.of.task; });
 }

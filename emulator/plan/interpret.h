@@ -1,7 +1,8 @@
 // Executes a plan on a CPU, as a device would: processors with queues of their own, which know of each
 // other only through counters and decisions. Which processor goes next is drawn at random from a seed, so
 // a missing wait shows as other bits under another seed, a wait that is never fulfilled as a plan that is
-// stuck, and an operand that is said to stand in memory and does not (Node::standing) as a failure. It is slow, and meant for small programs: linker bugs show without a GPU.
+// stuck, and an operand that is said to stand in memory and does not (Node::standing) as a failure. It is
+// slow, and meant for small programs: linker bugs show without a GPU.
 #pragma once
 
 #include <functional>
