@@ -60,6 +60,13 @@ inline constexpr bool kSpecialised = true;
 inline constexpr bool kSpecialised = false;
 #endif
 
+// Whether the kernel is the resident one for chains of small products (emulator/resident/README.md), which has few units.
+#ifdef TREK_FOR_CHAINS
+inline constexpr bool kForChains = true;
+#else
+inline constexpr bool kForChains = false;
+#endif
+
 // Calls act(i) for i = 0 ... n - 1, n at most kMost, of a table of the node. In code that is made for one node the turns
 // stand one by one: what is read by a number that changes is read from memory, and is not known.
 template <uint32_t kMost, class Act>

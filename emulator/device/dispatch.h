@@ -6,6 +6,7 @@
 #include "emulator/device/execute.h"
 #include "emulator/device/matrix.h"
 #include "emulator/device/matrix_f32.h"
+#include "emulator/device/matrix_gemv.h"
 #include "emulator/device/matrix_narrow.h"
 #include "emulator/device/matrix_shallow.h"
 #include "emulator/device/matrix_small.h"
@@ -113,6 +114,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
         if (form != Form::real32) return cumsum<uint64_t>(task, first, first + count);
       }
       return cumsum<float>(task, first, first + count);
+#ifndef TREK_FOR_CHAINS
     case Kind::cross_entropy:
       if constexpr (kFull)
         if (form == Form::real64) return cross_entropy<double>(task, first, count);
@@ -121,10 +123,12 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
       if constexpr (kFull)
         if (form == Form::real64) return clip<double>(task);
       return clip<float>(task);
+#endif
     case Kind::order:
       return order(task, first, count);
     case Kind::permutation:
       return permutation(task);
+#ifndef TREK_FOR_CHAINS  // see is_for_chains()
     case Kind::matrix:
 #if defined(TREK_SPECIALISED) && !defined(__CUDA__)
       if (form == Form::real64) return multiply_panels<double>(task, first);
@@ -169,6 +173,7 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
       if constexpr (kFull)
         if (form == Form::real64) return optimize<double>(task, first, count);
       return optimize<float>(task, first, count);
+#endif
     case Kind::random:
       if constexpr (kFull)
         if (form == Form::real64) return generate<double>(task, first, count);
@@ -181,6 +186,10 @@ TREK_UNIT __attribute__((always_inline)) void run_unit(Task task, int64_t first,
       return task.fail(-1);
     case Kind::engine:
       return;
+#ifdef TREK_FOR_CHAINS
+    default:
+      return;
+#endif
   }
 }
 
@@ -405,6 +414,12 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                      [&] { return thin_is_ready(block, node, environment, ready); });
 }
 
+#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+template <class Tasks>
+TREK_TILE void execute_gemv(const Block& block, Tasks& tasks, std::byte* arena) {
+  multiply_gemv(Task(block), tasks, arena);
+}
+#endif
 template <class Tasks>
 TREK_TILE void execute_stays(const Block& block, Tasks& tasks, std::byte* arena) {
   multiply_staying(Task(block), tasks, arena);

@@ -24,6 +24,7 @@ struct Ring90 {
   static constexpr uint32_t kStateAt =
       kSharedBytes + (12 * (3 + kPairWords) + 7) / 8 * 8;  // behind Pair (pipeline.h)
   static constexpr uint32_t kBoxesAt = kStateAt + sizeof(RingState);
+  static constexpr uint32_t kGemvAt = kBoxesAt + sizeof(BoxBarriers);
   // The ring begins at a multiple of 1024, behind the context and what the f32 product keeps of its part.
   static constexpr uint32_t kBehind = shared_at::kSlots + 512;
   static constexpr uint32_t kRoom = kBroughtAt - kBehind - 1023;

@@ -360,9 +360,10 @@ TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
       const auto look = [&](uint32_t i, float x) { best.look(key_of(x), i); };
       const uint32_t first = together ? task.thread() : lane;
       const uint32_t step = together ? task.threads() : 32;
-      // In the resident kernel products by tensor cores lose registers where this is.
-      if (kSpecialised && together && task.threads() == kBlockThreads && lying.type == DType::f32 &&
-          lying.pitch == 4 && reinterpret_cast<uintptr_t>(from) % 16 == 0)
+      // In the resident kernel products by tensor cores lose registers where this is; that for chains has none.
+      if ((kSpecialised || kForChains) && together && task.threads() == kBlockThreads &&
+          lying.type == DType::f32 && lying.pitch == 4 &&
+          reinterpret_cast<uintptr_t>(from) % 16 == 0)
         best = best_of_fours(task, from, n, key_of);
       else if (lying.type == DType::f32)
         each_element<DType::f32>(from, lying.pitch, first, step, n, look);

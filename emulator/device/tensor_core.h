@@ -197,6 +197,15 @@ TREK_TILE void copy_box(uint32_t to, const TensorMap* map, uint32_t barrier, uin
       : "memory");
 }
 
+// So many bytes, a multiple of 16, as all addresses are. By elected(), or by lanes each for itself.
+TREK_TILE void copy_bytes(uint32_t to, const std::byte* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // Where an operand of a warpgroup's product lies: rows of k (kByLine), eight of which are an atom of 1024 bytes; or,
 // of 16 bits, rows of 64 lines, of which eight k are an atom, with `columns_apart` bytes to the next 64 lines. This is the
 // lower half of a descriptor; the upper one, 1024 bytes from atom to atom and how they are swizzled, is kOperandUpper.

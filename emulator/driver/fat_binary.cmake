@@ -2,12 +2,12 @@
 # carries as a fat binary (fat_binary.h): PTX, and cubins where ptxas is installed.
 #
 #   trek_add_fat_binary(TARGET kernels.cu [NAME name] [DEFINITIONS d...] [CUBINS sm_80 sm_90 sm_90a...]
-#                       [MAX_SPILL bytes])
+#                       [LEVELS sm_90a] [MAX_SPILL bytes])
 #
 # gives TARGET the header <generated/NAME.h>, which declares trek::fat_binaries::NAME; NAME is the source's
 # stem unless it is given. The source is compiled for the portable level sm_80, whose PTX is always carried
 # (PTX 8.0: anything from Ampere and driver 525 on), and for the level sm_90a where that is among CUBINS;
-# there clang defines __CUDA_ARCH_FEAT_SM90_ALL. ptxas fails the build with a warning of the C75xx family and
+# there clang defines __CUDA_ARCH_FEAT_SM90_ALL. LEVELS are those of them that are wanted, else all. ptxas fails the build with a warning of the C75xx family and
 # with more than MAX_SPILL bytes of spilled registers in a function.
 #
 # Without clang++-19 fat binaries are empty, so that the same sources build and say at run time that this
@@ -42,7 +42,7 @@ function(trek_carry_image LEVEL TARGET KIND FILE)
 endfunction()
 
 function(trek_add_fat_binary TARGET SOURCE)
-  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "NAME;MAX_SPILL" "DEFINITIONS;CUBINS")
+  cmake_parse_arguments(PARSE_ARGV 2 ARG "" "NAME;MAX_SPILL" "DEFINITIONS;CUBINS;LEVELS")
   set(name "${ARG_NAME}")
   if(NOT name)
     cmake_path(GET SOURCE STEM name)
@@ -68,6 +68,9 @@ function(trek_add_fat_binary TARGET SOURCE)
   set(levels sm_80)
   if(sm_90a IN_LIST ARG_CUBINS)
     set(levels sm_90a sm_80) # the better one first
+  endif()
+  if(ARG_LEVELS)
+    set(levels ${ARG_LEVELS})
   endif()
   if(NOT TREK_DEVICE_CLANG)
     set(levels)

@@ -57,6 +57,8 @@ struct Device {
   // the same. Of products, and of moves.
   bool has_tags = false;
   bool has_tagged_moves = false;
+  // Whether it has a kernel for chains of small products (resident/README.md): again the plan is the same.
+  bool has_chains = false;
   // Whether code is made for its nodes, which is no computer's.
   bool makes_code() const { return !interprets && !packs_panels; }
 };

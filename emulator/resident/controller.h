@@ -189,6 +189,10 @@ class Controller {
       slot.descriptors = from;
       slot.lines = fits ? lines : 0;
       slot.leaves = 0;
+#ifdef TREK_FOR_CHAINS
+      slot.kind = record.kind;
+      slot.in_stages = record.count;
+#endif
       slot.node = reinterpret_cast<const device::Node*>(fits ? slot.descriptor : from);
       slot.fault = device::kNoFault;
       slot.brought = record.kind == Kind::copied

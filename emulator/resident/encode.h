@@ -38,6 +38,7 @@ struct Image {
   uint64_t arena_bytes = 0;  // the plan's, and behind it what units need besides
   uint64_t tags_at = 0;      // the last of that: words that a launch finds zeroed (tags.h)
   uint64_t tags_bytes = 0;
+  bool for_chains = false;  // it is for the kernel for chains of small products
 };
 
 // Refuses, by name, a plan that is beyond the records' limits (regions, nodes, waits of one task).

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <generated/resident.h>
+#include <generated/resident_chains.h>
 
 #include "emulator/driver/memory.h"
 #include "emulator/driver/module.h"
@@ -90,6 +91,9 @@ class Gpu : public Machine {
   bool copies_tensors() const override { return copies_tensors_; }
   // The kernel that interprets has none, nor what takes over from it.
   bool has_words() const override { return copies_tensors_; }
+  bool has_chains() const override { return copies_tensors_ && interprets(); }
+  Result<std::shared_ptr<const MachineCode>> at_once(const plan::Plan& plan,
+                                                     const Image& image) const override;
   bool has_pairs() const override {
     constexpr int kFewest = 4;  // one pair beside the control processor's
     return copies_tensors_ && !interprets() && processors() >= kFewest && processors() % 2 == 0;
@@ -108,7 +112,8 @@ class Gpu : public Machine {
   driver::Stream side_;  // reaches a launch that is running
   std::shared_ptr<const LoadedKernel> kernel_;
   std::shared_ptr<const GpuCompiler> compiler_;
-  bool copies_tensors_;  // kernels are of sm_90a
+  mutable std::shared_ptr<const LoadedKernel> chains_;  // once there is something for it
+  bool copies_tensors_;                                 // kernels are of sm_90a
   mutable std::atomic<bool> launched_ = false;
   mutable std::shared_ptr<const MachineCode> running_;  // must outlive its launch
 };
@@ -142,6 +147,19 @@ Result<std::shared_ptr<const LoadedKernel>> load_kernel(const driver::Context& c
   return driver::Error{
       "preparing the resident emulator", "",
       fmt::format("no block of it fits a multiprocessor of {}", context.device().name)};
+}
+
+Result<std::shared_ptr<const MachineCode>> Gpu::at_once(const plan::Plan& /*plan*/,
+                                                        const Image& image) const {
+  if (!image.for_chains) return std::shared_ptr<const MachineCode>();
+  if (chains_ == nullptr) {
+    if (Status status = context_.make_current(); !status) return status.error();
+    auto loaded = load_kernel(
+        context_, [&] { return driver::Module::load(context_, fat_binaries::resident_chains); });
+    if (!loaded) return loaded.error();
+    chains_ = loaded.take();
+  }
+  return std::shared_ptr<const MachineCode>(chains_);
 }
 
 Result<uint64_t> Gpu::free_memory() const {

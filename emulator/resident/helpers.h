@@ -5,6 +5,7 @@
 #ifdef __CUDA__
 
 #include "emulator/resident/current.h"
+#include "emulator/resident/gemv_task.h"
 
 namespace trek::resident {
 namespace {
@@ -12,10 +13,16 @@ namespace {
 // Has the records and the descriptors of the tasks brought into their slots, 16 bytes a lane.
 TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
   constexpr uint32_t kRecordLines = sizeof(Record) / 16;
+#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+  Bringing columns;
+#endif
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.named[n % kSlots], phase(n));
     const auto* record = reinterpret_cast<const unsigned char*>(slot.source);
+#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+    columns.look_at(slot);
+#endif
     if (record != nullptr && slot.is_here == 0) {
       const uint32_t lines = kRecordLines + slot.lines;
       const unsigned char* descriptors = slot.descriptors;
@@ -36,6 +43,9 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
     arrive_fetched(&shared.filled[n % kSlots]);
     warp_arrive(&shared.filled[n % kSlots], lane);
     if (record == nullptr) return;
+#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+    columns.bring(shared, n);
+#endif
   }
 }
 
@@ -132,13 +142,13 @@ TREK_RESIDENT void signal_all(const Launch& launch, Shared& shared, ProcessorSta
     const bool signals = lane < slot.record.signals;
     const uint32_t times = slot.times;
     uint32_t* counter = counter_at(launch, signals ? slot.record.signal[lane] : 0);
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && !defined(TREK_FOR_CHAINS)
     if (kind == Kind::copied && !trapped && !skips) device::bring_copied(Copied(shared, n));
 #endif
-#ifdef TREK_SPECIALISED
+#ifdef TREK_HAS_LATE
     if (kind != Kind::halt && !skips) {
       const bool came = await_late(launch, state, slot, lane);
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && defined(TREK_SPECIALISED)
       if (kind == Kind::copied && !trapped) device::say_late_came(slot.bringing.what);
 #endif
       if (!came) {

@@ -327,9 +327,11 @@ class Host : public Machine {
   }
   bool interprets() const override { return executing_ != Executing::compiles; }
   bool compiles() const override { return executing_ != Executing::interprets; }
-  std::shared_ptr<const MachineCode> at_once(const plan::Plan& plan,
-                                             const Image& image) const override {
-    return compiles() ? compiler_->at_once(plan, image) : nullptr;
+  Result<std::shared_ptr<const MachineCode>> at_once(const plan::Plan& plan,
+                                                     const Image& image) const override {
+    std::shared_ptr<const MachineCode> code;
+    if (compiles()) code = compiler_->at_once(plan, image);
+    return code;
   }
   isa::Result<std::shared_ptr<const MachineCode>> compile(const plan::Plan& plan, Image& image,
                                                           Phases& phases,

@@ -34,6 +34,8 @@ enum class Kind : uint8_t {
   words,  // the same, of a quick move with words, at most kWordsOfTask elements (device/word_moves.h)
   stays,  // the same, whose weights stay in shared memory, where `count` says (device::ThinPlace)
   recurrent,  // the same, of a recurrent step (recurrent.h)
+  gemv,  // the same, of a product of one row that is told by a device::Gemv, which lies in front of the node's descriptor;
+         // at `count` as device::gemv::Count
   copied,  // the same, of a product whose operands have tensor maps; at `count` in Launch::descriptors, in units of 16
            // bytes, lies what is brought for it (device::tensor::Brought)
   decide,  // processor 0: works out trips, and tells all processors

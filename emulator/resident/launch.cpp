@@ -77,6 +77,7 @@ plan::Device plan_device(const Machine& machine, uint64_t memory) {
   device.interprets = machine.interprets();
   device.has_tags = device.makes_code() || machine.has_words();
   device.has_tagged_moves = machine.has_words();
+  device.has_chains = machine.has_chains();
   device.memory_bytes = static_cast<int64_t>(std::min<uint64_t>(memory, INT64_MAX));
   return device;
 }
@@ -102,6 +103,11 @@ driver::Result<std::unique_ptr<Executable>> Executable::create_moving(
 }
 
 Status Executable::upload() {
+  if (!is_compiled_) {
+    auto code = machine_->at_once(plan_, image_);
+    if (!code) return code.error();
+    code_ = code.take();
+  }
   auto mailbox = machine_->allocate_shared(MailHost::bytes(image_));
   if (!mailbox) return mailbox.error();
   mailbox_ = mailbox.take();

@@ -64,9 +64,7 @@ class Executable {
         plan_(plan),
         image_(std::move(image)),
         code_(std::move(code)),
-        is_compiled_(code_ != nullptr) {
-    if (!is_compiled_) code_ = machine_->at_once(plan_, image_);
-  }
+        is_compiled_(code_ != nullptr) {}
   driver::Status upload();
   driver::Status upload_constants();
   driver::Status take_over();

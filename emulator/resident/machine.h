@@ -78,9 +78,9 @@ class Machine {
                                                                   Image& image, Phases& phases,
                                                                   const Compiling& how) const = 0;
   // What an image that is executed as it is is launched with; the image must outlive it.
-  virtual std::shared_ptr<const MachineCode> at_once(const plan::Plan& /*plan*/,
-                                                     const Image& /*image*/) const {
-    return nullptr;
+  virtual driver::Result<std::shared_ptr<const MachineCode>> at_once(const plan::Plan& /*plan*/,
+                                                                     const Image& /*image*/) const {
+    return std::shared_ptr<const MachineCode>();
   }
   // What compile() gave, ready to be launched. Between launches.
   virtual driver::Result<std::shared_ptr<const MachineCode>> load(
@@ -112,6 +112,8 @@ class Machine {
   virtual bool copies_tensors() const { return false; }
   // Whether its quick moves read and give words (device/word_moves.h).
   virtual bool has_words() const { return false; }
+  // Whether it has a kernel for chains of small products (Image::for_chains).
+  virtual bool has_chains() const { return false; }
   // Whether processors 2i and 2i + 1 reach each other's memory in what it compiles (plan::Device::has_pairs).
   virtual bool has_pairs() const { return false; }
   virtual driver::Result<std::array<std::byte, device::kTensorMapBytes>> tensor_map(

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "emulator/device/execute.h"
+#include "emulator/device/gemv.h"
 #include "emulator/device/pairs.h"
 #include "emulator/device/ring.h"
 #include "emulator/device/word_places.h"
@@ -54,6 +55,11 @@ struct Slot {
   // from the first on are executed in turn then, each in as many trips.
   uint32_t times;
   uint32_t together;
+#if defined(TREK_FOR_CHAINS) || !defined(__CUDA__)
+  Kind kind;           // of the record, which is known before that is here
+  uint32_t are_there;  // of Kind::gemv: its columns come in stages as they are to lie there,
+  int64_t in_stages;   // and its record's count
+#endif
   uint64_t began;            // of a profile, in ns
   uint32_t leaves;           // the controller found that the block must leave at this task
   uint32_t skip;             // the block leaves: pass the slot on
@@ -86,6 +92,9 @@ struct Shared {
   device::Pair pair;  // at device::kPairAt
   device::tensor::RingState ring;
   device::tensor::BoxBarriers boxes;
+#if defined(TREK_FOR_CHAINS) || !defined(__CUDA__)
+  device::GemvRing gemv;
+#endif
   Launch launch;
   uint64_t named[kSlots];
   uint64_t filled[kSlots];
@@ -99,13 +108,17 @@ struct Shared {
   alignas(128) Slot slot[kSlots];
   alignas(128) Window window;
   RegionState regions[kSharedRegions];
-#if defined(TREK_SPECIALISED) || !defined(__CUDA__)
-  uint32_t packed[kMostPacked / 32];  // of tasks a bit each: device/matrix_thin_packed.h
+#if defined(TREK_SPECIALISED) || defined(TREK_FOR_CHAINS) || !defined(__CUDA__)
+  // Of tasks a bit each: device/matrix_thin_packed.h, device/gemv.h.
+  uint32_t packed[kMostPacked / 32];
 #endif
 };
 static_assert(offsetof(Shared, pair) == 0);
 static_assert(device::kSharedBytes + offsetof(Shared, ring) == device::tensor::Ring90::kStateAt);
 static_assert(device::kSharedBytes + offsetof(Shared, boxes) == device::tensor::Ring90::kBoxesAt);
+#if defined(TREK_FOR_CHAINS) || !defined(__CUDA__)
+static_assert(device::kSharedBytes + offsetof(Shared, gemv) == device::tensor::Ring90::kGemvAt);
+#endif
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 }  // namespace trek::resident

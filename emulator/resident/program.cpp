@@ -130,7 +130,7 @@ plan::Device device_for(const Machine& machine, uint64_t memory, Launching launc
   if (launching != Launching::in_steps) return device;
   device.code += ", node by node";
   device.has_pairs = false;
-  device.has_tags = device.has_tagged_moves = false;
+  device.has_tags = device.has_tagged_moves = device.has_chains = false;
   return device;
 }
 

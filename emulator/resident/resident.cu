@@ -82,14 +82,17 @@ TREK_RESIDENT_CALL void perform_product() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
   const auto ready = [] { return is_ready(); };
+#ifndef TREK_FOR_CHAINS
   if (slot.record.kind == Kind::in_order)
     return device::execute_in_order(block_of_units(shared), *slot.node, slot.record.first,
                                     environment_of(shared, slot), ready);
+#endif
   // Not slot.node: the compiler is to see that it is in shared memory.
   device::execute_thin(block_of_units(shared),
                        *reinterpret_cast<const device::Node*>(slot.descriptor), slot.record.first,
                        environment_of(shared, slot), ready);
 }
+#ifndef TREK_FOR_CHAINS
 // A task of a node that waits itself and may trap: whether it did.
 TREK_RESIDENT_CALL bool perform_early() {
   Shared& shared = pipeline();
@@ -98,12 +101,14 @@ TREK_RESIDENT_CALL bool perform_early() {
                         environment_of(shared, slot), &slot.fault);
   return has_trapped();
 }
+#endif
 TREK_RESIDENT_CALL void perform_long_thin() {
   Shared& shared = pipeline();
   Slot& slot = shared.slot[same_for_all(Place().number()) % kSlots];
   device::execute_thin(block_of_units(shared), *slot.node, slot.record.first,
                        environment_of(shared, slot), [] { return is_ready(); });
 }
+#ifndef TREK_FOR_CHAINS
 // A task whose columns stay in shared memory, and those behind it that have the same ones: device::execute_stays() keeps
 // them in registers meanwhile.
 class Staying {
@@ -153,6 +158,7 @@ TREK_RESIDENT_CALL bool perform_stays() {
                         device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
   return tasks.has_gone_on();
 }
+#endif
 
 // A task of a node that is quick in this way. Not slot.node: as above.
 template <device::Quick kQuick, class Turns>
@@ -181,7 +187,7 @@ TREK_RESIDENT_CALL void perform_move() {
 #endif
 
 TREK_RESIDENT void compute() {
-#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED) && !defined(TREK_FOR_CHAINS)
   // Never so: units have memory. ptxas lays out registers of the f32 products' loops by banks only where each of these
   // functions has a second call (emulator/device/README.md).
   if (pipeline().launch.scratch_bytes == 0) device::call_f32_products(block_of_units(pipeline()));
@@ -209,10 +215,16 @@ TREK_RESIDENT void compute() {
     bool trapped = false;
     if (kind == Kind::thin || kind == Kind::in_order) {
       perform_product();
+#ifdef TREK_FOR_CHAINS
+    } else if (kind == Kind::gemv) {
+      perform_gemv();
+      continue;
+#else
     } else if (kind == Kind::early) {
       trapped = perform_early();
     } else if (kind == Kind::stays) {
       if (same_for_all(perform_stays() ? 1 : 0) != 0) continue;
+#endif
     } else if (kind == Kind::long_thin) {
       perform_long_thin();
     } else if (kind == Kind::quick) {
@@ -225,9 +237,11 @@ TREK_RESIDENT void compute() {
       });
     } else if (kind == Kind::move) {
       perform_move();
+#ifndef TREK_FOR_CHAINS
     } else if (device::kHasWords && kind == Kind::words) {
       perform_words();
-#ifdef TREK_SM90A
+#endif
+#if defined(TREK_SM90A) && !defined(TREK_FOR_CHAINS)
     } else if (kind == Kind::recurrent) {
       perform_recurrent();
       continue;
@@ -238,7 +252,7 @@ TREK_RESIDENT void compute() {
         perform_calls();
       } else if (kind == Kind::rows) {
         perform_rows();
-#ifdef TREK_SM90A
+#if defined(TREK_SM90A) && !defined(TREK_FOR_CHAINS)
       } else if (kind == Kind::copied) {
         device::execute_copied(block_of_units(shared), *slot.node, slot.record.first,
                                environment_of(shared, slot));
@@ -335,7 +349,7 @@ resident(const trek::resident::Launch parameters) {
     for (uint32_t& place : shared.place) place = 0;
     for (KeptWords& kept : shared.kept_words)
       for (uint32_t& next : kept.next) next = ~0u;
-#ifdef TREK_SPECIALISED
+#if defined(TREK_SPECIALISED) || defined(TREK_FOR_CHAINS)
     for (uint32_t& bits : shared.packed) bits = 0;
 #endif
     trek::device::begin_tasks(block_of_units(shared));
@@ -346,6 +360,12 @@ resident(const trek::resident::Launch parameters) {
     shared.boxes = {};
     for (uint64_t& barrier : shared.boxes.part) barrier_init(&barrier, 1);
     barrier_init(&shared.boxes.own, 1);
+#ifdef TREK_FOR_CHAINS
+    shared.gemv = {};
+    for (uint64_t& barrier : shared.gemv.full) barrier_init(&barrier, 1);
+    for (uint64_t& barrier : shared.gemv.empty)
+      barrier_init(&barrier, computing / 32 * kWarpArrivals);
+#endif
     trek::device::tensor::barriers_made();
 #endif
     make_pair(shared);

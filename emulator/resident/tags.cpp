@@ -29,8 +29,12 @@ bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
 class Finder {
  public:
   Finder(const plan::Plan& plan, std::span<const Node* const> nodes,
-         const std::vector<bool>& recurrent)
-      : plan_(plan), nodes_(nodes), recurrent_(recurrent), found_(plan) {}
+         const std::vector<bool>& recurrent, const std::vector<bool>& gemv)
+      : plan_(plan),
+        nodes_(nodes),
+        recurrent_(recurrent),
+        gemv_(gemv),
+        found_(plan, plan.device.interprets ? gemv : std::vector<bool>(plan.nodes.size(), true)) {}
 
   TaggedNodes run() {
     if (plan_.device.has_tags) {
@@ -63,12 +67,13 @@ class Finder {
   }
 
   // One row, one part, an output a thread; of one product all that stands beside it in registers. Where it is interpreted, one
-  // product whose columns stay (device/matrix_thin_stays.h), or a recurrent step, and the descriptor is in a slot.
+  // that is executed as GEMV or whose columns stay (device/matrix_thin_stays.h), or a recurrent step, and of these two the
+  // descriptor is in a slot.
   bool is_simple(uint32_t n) const {
     const Node* node = nodes_[n];
     if (node == nullptr || !device::is_thin(*node)) return false;
     const device::Thin& cut = node->matrix.thin.cut;
-    if (plan_.device.interprets &&
+    if (plan_.device.interprets && !gemv_[n] &&
         (cut.stays == 0 || (is_group(*node) && !recurrent_[n]) || !has_room_for_areas(*node)))
       return false;
     return cut.rows == 1 && cut.alone != 0 &&
@@ -332,6 +337,7 @@ class Finder {
   const plan::Plan& plan_;
   std::span<const Node* const> nodes_;
   const std::vector<bool>& recurrent_;
+  const std::vector<bool>& gemv_;
   TaggedNodes found_;
   std::vector<uint32_t> writer_;  // per buffer: the node, kMany, or kNone
   std::vector<uint32_t> raiser_;  // per counter, the same
@@ -340,10 +346,12 @@ class Finder {
 }  // namespace
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes,
-                            const std::vector<bool>& recurrent) {
-  TaggedNodes found = Finder(plan, nodes, recurrent).run();
+                            const std::vector<bool>& recurrent, const std::vector<bool>& gemv) {
+  TaggedNodes found = Finder(plan, nodes, recurrent, gemv).run();
   settle_late_waits(plan, found);
-  if (plan.device.has_tagged_moves) find_tagged_moves(plan, nodes, found);
+  // The kernel that has GEMV has no moves in words.
+  const bool has_gemv = std::ranges::find(gemv, true) != gemv.end();
+  if (plan.device.has_tagged_moves && !has_gemv) find_tagged_moves(plan, nodes, found);
   return found;
 }
 

@@ -1,6 +1,7 @@
 // Which thin products, and which moves (tagged_moves.h), give their results in words that say that they are there, who reads
 // these, and for which counters a task then need not wait before it begins: see ../device/words.h for what is gained. Of
-// products that are interpreted it is those whose columns stay, on Hopper's level: single ones, and recurrent steps.
+// products that are interpreted it is, on Hopper's level, those that are executed as GEMV (../device/gemv.h) and those whose
+// columns stay: single ones, and recurrent steps.
 //
 // The plan is what it was, and so is the proof of it: a product that reads a row in words still waits for the counter of
 // those that made it, but behind its work, before it raises its own (Record::late). So what the plan takes from such a wait
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "emulator/device/node.h"
@@ -40,14 +42,18 @@ struct TaggedNode {
 };
 
 struct TaggedNodes {
-  explicit TaggedNodes(const plan::Plan& plan)
-      : nodes(plan.nodes.size()),
+  explicit TaggedNodes(const plan::Plan& plan) : TaggedNodes(plan, {}) {}
+  TaggedNodes(const plan::Plan& plan, std::vector<bool> late_nodes)
+      : may_be_late(std::move(late_nodes)),
+        nodes(plan.nodes.size()),
         late(plan.waits.size()),
         left_out(plan.waits.size()),
         first_trip(plan.waits.size()),
         more(plan.tasks.size()) {}
 
-  std::vector<TaggedNode> nodes;  // per node of the plan
+  // Per node of the plan: its tasks may wait behind their work; none may, where it is empty.
+  std::vector<bool> may_be_late;
+  std::vector<TaggedNode> nodes;  // the same
   std::vector<bool> late;         // per Plan::waits: behind the work
   std::vector<bool> left_out;     // the same: nowhere (late_waits.h)
   std::vector<bool>
@@ -60,8 +66,9 @@ inline bool has_room_for_areas(const device::Node& node) {
   return node.bytes + 16 + sizeof(device::Areas) <= device::kNodeBytes;
 }
 
-// `nodes` are the descriptors of the plan's nodes, and `recurrent` those that may be recurrent steps (recurrent.h).
+// `nodes` are the descriptors of the plan's nodes, `recurrent` those that may be recurrent steps (recurrent.h), and `gemv`
+// those that are executed as GEMV.
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes,
-                            const std::vector<bool>& recurrent);
+                            const std::vector<bool>& recurrent, const std::vector<bool>& gemv);
 
 }  // namespace trek::resident

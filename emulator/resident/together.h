@@ -78,7 +78,7 @@ TREK_RESIDENT void move_together(Shared& shared) {
 }
 static_assert(kMovesTogether == 2);
 static_assert(kWordsOfTask <= device::quick_detail::kMovesAtOnce * device::kBlockThreads);
-TREK_RESIDENT_CALL void perform_words() {
+[[maybe_unused]] TREK_RESIDENT_CALL void perform_words() {
   Shared& shared = pipeline();
   const uint32_t together =
       same_for_all(shared.slot[same_for_all(Place().number()) % kSlots].together);
@@ -88,7 +88,7 @@ TREK_RESIDENT_CALL void perform_words() {
     move_together<1>(shared);
 }
 
-#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED)
+#if defined(TREK_SM90A) && !defined(TREK_SPECIALISED) && !defined(TREK_FOR_CHAINS)
 // Recurrent steps, of as many slots from this one on as are told together, for all their trips, and those behind them that
 // have the same columns.
 class Recurrent {

@@ -87,16 +87,19 @@ TREK_RESIDENT bool await_all(const Launch& launch, ProcessorState& state, uint32
   }
 }
 
-// Whether wait `i` of a task is behind its work (tags.h, plan/runs.h), which is so in compiled code alone.
+// Whether wait `i` of a task is behind its work (tags.h, plan/runs.h), which is so in compiled code, and of Kind::gemv.
+#if defined(TREK_SPECIALISED) || defined(TREK_FOR_CHAINS)
+#define TREK_HAS_LATE
+#endif
 TREK_RESIDENT bool is_late([[maybe_unused]] const Record& record, [[maybe_unused]] uint32_t i) {
-#ifdef TREK_SPECIALISED
+#ifdef TREK_HAS_LATE
   return i < kMaxLate && (record.late >> i & 1) != 0;
 #else
   return false;
 #endif
 }
 
-#ifdef TREK_SPECIALISED
+#ifdef TREK_HAS_LATE
 // Waits for what a task that is being executed has seen by itself (tags.h), so that what it raises stands for that, too.
 // False where the block must leave.
 TREK_RESIDENT bool await_late(const Launch& launch, ProcessorState& state, const Slot& slot,

@@ -274,8 +274,8 @@ void add_barriers(Handlers& h) {
   h["nanosleep.u32"] = sleep;
   for (const char* name : {"fence.mbarrier_init.release.cluster", "fence.proxy.async.global",
                            "fence.proxy.async.shared", "fence.proxy.async", "fence.acq_rel.gpu",
-                           "fence.sc.gpu", "membar.gl", "membar.sys", "membar.cta",
-                           "griddepcontrol.launch_dependents", "griddepcontrol.wait",
+                           "fence.acq_rel.cta", "fence.sc.gpu", "membar.gl", "membar.sys",
+                           "membar.cta", "griddepcontrol.launch_dependents", "griddepcontrol.wait",
                            "setmaxnreg.inc.sync.aligned.u32", "setmaxnreg.dec.sync.aligned.u32"})
     h[name] = nothing;
 }

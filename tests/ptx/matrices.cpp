@@ -363,6 +363,29 @@ void begin_box(Warp& warp, const Instruction& i, uint32_t lanes) {
   });
 }
 
+// cp.async.bulk [to], [from], bytes, [barrier]
+void begin_bytes(Warp& warp, const Instruction& i, uint32_t lanes) {
+  const Addresses to = addresses(warp, i, 0);
+  const Addresses from = addresses(warp, i, 1);
+  const Addresses barriers = addresses(warp, i, 3);
+  for_lanes(lanes, [&](uint32_t lane) {
+    const uint32_t bytes = warp.words(i.operands[2])[lane];
+    if ((to[lane] | from[lane] | bytes) % 16 != 0 || bytes == 0)
+      warp.fail("bytes that are not in sixteens", static_cast<int>(lane));
+    const auto place = static_cast<uint32_t>(to[lane]);
+    const auto barrier = static_cast<uint32_t>(barriers[lane]);
+    if (warp.races() != nullptr)
+      warp.judge(warp.races()->begin_box(warp.thread(lane), warp.touched(place, bytes), barrier),
+                 lane);
+    warp.block().add_engine_copy([&warp, place, from = from[lane], barrier, bytes, lane] {
+      for (uint32_t at = 0; at < bytes; at += 16)
+        std::memcpy(warp.memory(Space::shared, place + at, 16, lane),
+                    warp.memory(Space::global, from + at, 16, lane), 16);
+      complete_bytes(warp, barrier, bytes);
+    });
+  });
+}
+
 }  // namespace
 
 void add_matrices(Handlers& h) {
@@ -382,6 +405,7 @@ void add_matrices(Handlers& h) {
   h["wgmma.fence.sync.aligned"] = meet_group;
   h["wgmma.commit_group.sync.aligned"] = nothing;
   h["wgmma.wait_group.sync.aligned"] = wait_for_groups;
+  h["cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"] = begin_bytes;
   h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"] =
       begin_box<false>;
   h["cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::"

@@ -1,0 +1,723 @@
+// The unit of products of one row and a matrix of 16 bits under fast numerics (gemv.h), where a kernel interprets, on Hopper's
+// level.
+//
+// A token of a language model is a chain of such products, and what each takes is hardly arithmetic: of a few hundred tasks
+// behind each other each waits for a row, makes its norm, multiplies and gives. The units that do this for any node look up
+// what a node has and meet most of their instructions once in a task, from beyond the instruction cache. So here is one
+// piece of code, as little of it as may be, that all these tasks go through, and a descriptor that says outright what is
+// wanted:
+//
+//   bring     a warp of the frame has the parts of a task's columns copied to the ring, as soon as the stages are free;
+//             nothing writes them, so that it may be tasks ahead
+//   row       asked for at once by all threads, in words (words.h) if it comes in such; then its norm, by two sums of all
+//             threads, or its softmax, by one warp; then it is in shared memory, of 16 bits
+//   multiply  tensor cores, of which the row is the first of 16; warps share columns and k
+//   finish    a thread adds the sums of an output, and takes it through the tail; results in words, too
+#pragma once
+
+#include "emulator/device/gemv.h"
+#include "emulator/device/matrix_thin_stays.h"
+#include "emulator/device/matrix_thin_tags.h"
+#include "emulator/device/ring.h"
+#include "emulator/device/tensor_core.h"
+
+namespace trek::device {
+
+#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+
+namespace gemv {
+
+TREK_TILE GemvRing& ring() {
+  return *reinterpret_cast<GemvRing*>(memory_of_units + tensor::Ring90::kGemvAt);
+}
+TREK_TILE uint32_t full(uint32_t step) { return shared_address(ring().full + step % kStages); }
+TREK_TILE uint32_t empty(uint32_t step) { return shared_address(ring().empty + step % kStages); }
+TREK_TILE uint32_t parity(uint32_t step) { return step / kStages & 1; }
+TREK_TILE uint32_t stage_at(uint32_t step) { return kRing + step % kStages * kStage; }
+
+TREK_TILE bool is_bf16(const Gemv& of) { return static_cast<DType>(of.type) == DType::bf16; }
+TREK_TILE const std::byte* columns_at(const Gemv& of, const Tile& tile, const std::byte* arena) {
+  const uint64_t column = of.by_line != 0 ? of.pitch : 2;
+  return arena + of.right + uint64_t{tile.matrix} * of.right_matrix + tile.column * column;
+}
+
+// Has the parts of a tile's columns copied, from step `step` of the ring on; by all lanes of a warp of the frame. `are_there`:
+// they lie in memory as they are to come. Where they do not, the block brings them itself, and is told of the stages alone.
+// The step behind them.
+TREK_TILE uint32_t bring(const Gemv& of, uint32_t number, const std::byte* arena, bool are_there,
+                         uint32_t step) {
+  uint32_t lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  const Tile tile(of, number);
+  const std::byte* from = columns_at(of, tile, arena);
+  const std::byte* packed = arena + packed_of(of, tile);
+  TREK_ROLLED
+  for (Part part(of, tile); part.is_there(tile); part.next(of, tile), ++step) {
+    if (step >= kStages) tensor::barrier_wait(empty(step), parity(step - kStages));
+    tensor::before_engine(true);
+    if (tensor::elected()) {
+      if (are_there)
+        tensor::barrier_expect(full(step), part.bytes());
+      else
+        tensor::barrier_arrive(full(step));
+    }
+    tensor::warp_sync();
+    if (!are_there) continue;
+    const uint32_t to = shared_address(memory_of_units + stage_at(step));
+    if (of.by_line == 0) {
+      if (tensor::elected())
+        tensor::copy_bytes(to, packed + part.packed_at(of), part.bytes(), full(step));
+      continue;
+    }
+    TREK_ROLLED
+    for (uint32_t c = lane; c < part.columns; c += 32)
+      tensor::copy_bytes(to + c * of.line,
+                         from + uint64_t{part.column + c} * of.pitch + 2 * part.first_k, 2 * part.k,
+                         full(step));
+  }
+  return step;
+}
+
+// A thread's part of the row: two words, or eight bytes, each.
+class Items {
+ public:
+  TREK_TILE_MEMBER Items(const Task& task, const Gemv& of, const std::byte* from)
+      : thread_(task.thread()), items_(of.items), from_(from) {}
+  TREK_TILE_MEMBER const std::byte* from() const { return from_; }
+  TREK_TILE_MEMBER uint32_t number(uint32_t i) const { return thread_ + i * kBlockThreads; }
+  TREK_TILE_MEMBER bool has(uint32_t i) const { return number(i) < items_; }
+  TREK_TILE_MEMBER uint32_t low(uint32_t i) const { return static_cast<uint32_t>(two_[i].word[0]); }
+  TREK_TILE_MEMBER uint32_t high(uint32_t i) const {
+    return static_cast<uint32_t>(two_[i].word[1]);
+  }
+
+  TREK_TILE_MEMBER void ask() {
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kMostItems; ++i)
+      if (has(i)) two_[i] = thin::ask_twice(words(i));
+  }
+  // Asks until all are of a trip; where the block must leave, they may be anything.
+  TREK_TILE_MEMBER void await(uint32_t tag) {
+    TREK_ROLLED
+    for (uint32_t spins = 1;; ++spins) {
+      bool all = true;
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kMostItems; ++i)
+        if (has(i) && !two_[i].is_of(tag)) {
+          two_[i] = thin::ask_twice(words(i));
+          all = false;
+        }
+      if (all || (spins % kPatience == 0 && trek_leaves())) break;
+    }
+  }
+  TREK_TILE_MEMBER void load() {
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kMostItems; ++i)
+      if (has(i)) {
+        const auto both = read<uint64_t>(from_, number(i));
+        two_[i] = {{both, both >> 32}};
+      }
+  }
+
+ private:
+  TREK_TILE_MEMBER const std::byte* words(uint32_t i) const {
+    return from_ + uint64_t{2 * kWord} * number(i);
+  }
+
+  uint32_t thread_;
+  uint32_t items_;
+  const std::byte* from_;
+  thin::Twice two_[kMostItems] = {};
+};
+
+// Two numbers rounded to 16 bits, as a word.
+TREK_TILE uint32_t narrowed(bool is_bf16, float low, float high) {
+  uint32_t both;
+  if (is_bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+}
+TREK_TILE void put_in_row(const Task& task, uint32_t k, uint32_t two) {
+  *task.shared<Aliased<uint32_t>>(kRow + place_in_row(k)) = two;
+}
+TREK_TILE void put_items(const Task& task, const Items& items) {
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kMostItems; ++i)
+    if (items.has(i)) {
+      put_in_row(task, 4 * items.number(i), items.low(i));
+      put_in_row(task, 4 * items.number(i) + 2, items.high(i));
+    }
+}
+
+// What all lanes have, joined as partials fold: so in the reduction order.
+template <class Join>
+TREK_TILE float of_warp(float x, Join by) {
+  x = by(x, as_float(tensor::shuffled<16>(bits_of(x))));
+  x = by(x, as_float(tensor::shuffled<8>(bits_of(x))));
+  x = by(x, as_float(tensor::shuffled<4>(bits_of(x))));
+  x = by(x, as_float(tensor::shuffled<2>(bits_of(x))));
+  return by(x, as_float(tensor::shuffled<1>(bits_of(x))));
+}
+TREK_TILE float sum_of_warp(float x) {
+  return of_warp(x, [](float a, float b) TREK_TILE_LAMBDA { return semantics::add(a, b); });
+}
+
+// A row's norm. Scale and shift of a thread's elements are asked for before the row is there, where nothing writes them. The
+// row is no more than a tile of the reduction order, so every warp adds all of it, each lane a partial.
+class Norm {
+ public:
+  TREK_TILE_MEMBER void ask(const Gemv& of, const Items& items, const std::byte* arena) {
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kOwn; ++i)
+      if (items.has(i)) {
+        scale_[i] = read<uint64_t>(arena + of.scale, items.number(i));
+        shift_[i] = read<uint64_t>(arena + of.shift, items.number(i));
+      }
+    safe_ = of.safe;
+    k_ = of.k;
+    is_bf16_ = is_bf16(of);
+  }
+  TREK_TILE_MEMBER void make(const Task& task, const Items& items) const {
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kOwn; ++i)
+      if (items.has(i))
+        *task.shared<Aliased<uint64_t>>(kWide + 8 * items.number(i)) =
+            uint64_t{items.high(i)} << 32 | items.low(i);
+    task.sync();
+    const float* row = task.shared<float>(kWide) + task.thread() % 32;
+    const auto count = static_cast<float>(k_);
+    const float mean = sum_of_warp(added(row, [](float x) TREK_TILE_LAMBDA { return x; })) / count;
+    const float squares = added(row, [&](float x) TREK_TILE_LAMBDA {
+      const float centred = semantics::sub(x, mean);
+      return semantics::mul(centred, centred);
+    });
+    const float spread = sum_of_warp(squares) / count;
+    const float factor = semantics::rsqrt(semantics::add(spread, safe_));
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kOwn; ++i) {
+      if (!items.has(i)) continue;
+      const auto made = [&](uint32_t from, uint64_t scale, uint64_t shift) TREK_TILE_LAMBDA {
+        const float unit = semantics::mul(semantics::sub(as_float(from), mean), factor);
+        return semantics::fma(unit, as_float(scale), as_float(shift));
+      };
+      put_in_row(task, 2 * items.number(i),
+                 narrowed(is_bf16_, made(items.low(i), scale_[i], shift_[i]),
+                          made(items.high(i), scale_[i] >> 32, shift_[i] >> 32)));
+    }
+  }
+
+ private:
+  static constexpr uint32_t kOwn = kMostNorm / 2 / kBlockThreads;
+  static constexpr uint32_t kAtOnce = 8;  // of a lane's elements
+  // A lane's elements, each taken by `term`, added in ascending order, to what changes nothing.
+  template <class Term>
+  TREK_TILE_MEMBER float added(const float* row, Term term) const {
+    float sum = -0.0f;
+    uint32_t left = k_ / 32;
+    TREK_ROLLED
+    for (; left >= kAtOnce; left -= kAtOnce, row += 32 * kAtOnce) {
+      float x[kAtOnce];
+      TREK_UNROLLED
+      for (uint32_t i = 0; i < kAtOnce; ++i) x[i] = term(row[32 * i]);
+      TREK_UNROLLED
+      for (const float each : x) sum = semantics::add(sum, each);
+    }
+    TREK_ROLLED
+    for (; left != 0; --left, row += 32) sum = semantics::add(sum, term(*row));
+    return sum;
+  }
+
+  uint64_t scale_[kOwn] = {};
+  uint64_t shift_[kOwn] = {};
+  float safe_ = 0;
+  uint32_t k_ = 0;
+  bool is_bf16_ = true;
+};
+
+// The softmax of a row, by one warp.
+TREK_TILE void make_softmax(const Task& task, const Gemv& of, const std::byte* row) {
+  constexpr uint32_t kOwn = kMostSoftmax / 32;
+  const uint32_t lane = task.thread();
+  if (lane >= 32) return;
+  const bool is_here = of.row == Gemv::here;
+  const bool bf16 = is_bf16(of);
+  const uint32_t k = of.k;
+  float x[kOwn];
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kOwn; ++i)
+    x[i] = 32 * i >= k ? -__builtin_huge_valf()
+           : is_here   ? *task.shared<float>(kHere + 4 * (lane + 32 * i))
+                       : as_float(read<uint32_t>(row, lane + 32 * i));
+  float most = x[0];
+  TREK_UNROLLED
+  for (uint32_t i = 1; i < kOwn; ++i)
+    if (32 * i < k) most = semantics::max(most, x[i]);
+  most = of_warp(most, [](float a, float b) TREK_TILE_LAMBDA { return semantics::max(a, b); });
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kOwn; ++i)
+    if (32 * i < k) x[i] = semantics::exp_negative(x[i] - most);
+  float sum = x[0];
+  TREK_UNROLLED
+  for (uint32_t i = 1; i < kOwn; ++i)
+    if (32 * i < k) sum = semantics::add(sum, x[i]);
+  sum = sum_of_warp(sum);
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kOwn; ++i)
+    if (32 * i < k)
+      *task.shared<Aliased<uint16_t>>(kRow + place_in_row(lane + 32 * i)) =
+          static_cast<uint16_t>(narrowed(bf16, x[i] / sum, 0));
+}
+
+// The pieces of 16 bytes of a part's columns that are this thread's: where they go, from a stage's begin on, and where they
+// are in memory.
+class Pieces {
+ public:
+  TREK_TILE_MEMBER Pieces(const Task& task, const Gemv& of, const Part& part,
+                          const std::byte* columns)
+      : by_line_(of.by_line != 0),
+        line_(of.by_line != 0 ? of.line : 16),
+        apart_(of.by_line != 0 ? 16 : 16 * part.k),
+        pitch_(of.pitch),
+        lines_(by_line_ ? part.columns : part.k),
+        pieces_((by_line_ ? part.k : part.columns) / 8),
+        first_(task.thread() / pieces_),
+        piece_(task.thread() - first_ * pieces_),
+        lines_on_(kBlockThreads / pieces_),
+        from_(columns + (by_line_ ? uint64_t{part.column} * pitch_ + 2 * part.first_k
+                                  : uint64_t{part.first_k} * pitch_ + 2 * part.column)) {
+    pieces_on_ = kBlockThreads - lines_on_ * pieces_;
+  }
+  // Calls act(to, from).
+  template <class Act>
+  TREK_TILE_MEMBER void each(Act act) const {
+    uint32_t line = first_;
+    uint32_t piece = piece_;
+    TREK_ROLLED
+    while (line < lines_) {
+      act(line * line_ + piece * apart_, from_ + uint64_t{line} * pitch_ + 16 * piece);
+      line += lines_on_;
+      piece += pieces_on_;
+      if (piece >= pieces_) {
+        piece -= pieces_;
+        ++line;
+      }
+    }
+  }
+  TREK_TILE_MEMBER void copy(const Task& task, uint32_t to) const {
+    each([&](uint32_t at, const std::byte* from) TREK_TILE_LAMBDA {
+      copy_ahead<16>(shared_address(task.shared<std::byte>(to + at)), from);
+    });
+    commit_copies();
+  }
+
+ private:
+  bool by_line_;
+  uint32_t line_;
+  uint32_t apart_;
+  uint32_t pitch_;
+  uint32_t lines_;
+  uint32_t pieces_;  // of a line
+  uint32_t first_;
+  uint32_t piece_;
+  uint32_t lines_on_;
+  uint32_t pieces_on_;
+  const std::byte* from_;
+};
+
+// Brings a part of columns to its stage, and leaves it in memory as it lies there.
+TREK_UNIT_CALL void bring_and_leave(Task task, const Gemv& of, const Tile& tile, const Part& part,
+                                    uint32_t stage, std::byte* arena) {
+  const Pieces pieces(task, of, part, columns_at(of, tile, arena));
+  pieces.copy(task, stage);
+  wait_for_copies(0);
+  if (of.packed != Areas::kNone) {
+    std::byte* to = arena + packed_of(of, tile) + part.packed_at(of);
+    pieces.each([&](uint32_t at, const std::byte* /*from*/) TREK_TILE_LAMBDA {
+      *reinterpret_cast<Words*>(to + at) = *task.shared<Words>(stage + at);
+    });
+  }
+  tensor::before_engine(true);
+  task.sync();
+}
+
+// A warp's number, of which the compiler knows that it is the same for all lanes.
+TREK_TILE uint32_t warp_of(const Task& task) {
+  return static_cast<uint32_t>(
+      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(task.thread() / 32), 0, 31));
+}
+
+// What a warp multiplies of parts that have the same columns: some eights of them, of k a share of the steps.
+struct Shares {
+  uint32_t columns;
+  uint32_t share;  // this warp's,
+  uint32_t bits;   // of 1 << bits
+  uint32_t first;  // eight, of which it has every groups-th,
+  uint32_t groups;
+  uint32_t count;   // so many
+  uint32_t at;      // in a stage, this lane's row of eight elements of the first eight and step;
+  uint32_t across;  // from an eight of the warp's to the next,
+  uint32_t down;    // and from a step
+  uint32_t row;     // in the row, this lane's of the first step; of lanes that have none, zeros,
+  uint32_t on;      // and so that they stay there
+
+  TREK_TILE_MEMBER Shares(const Task& task, const Gemv& of, const Part& part)
+      : columns(part.columns), bits(of.share_bits) {
+    const uint32_t lane = task.thread() % 32;
+    const uint32_t warp = warp_of(task);
+    const bool by_line = of.by_line != 0;
+    share = warp & ((1U << bits) - 1);
+    first = warp >> bits;
+    groups = kWarps >> bits;
+    count = (columns / kEight + groups - 1 - first) >> (kWarpBits - bits);
+    const uint32_t apart = by_line ? kEight * of.line : 16 * part.k;
+    const uint32_t step = by_line ? 2 * kDeep : 16 * kDeep;
+    at = (by_line ? lane % 8 * of.line + lane / 8 * 16 : lane * 16) + first * apart + share * step;
+    across = groups * apart;
+    down = step << bits;
+    row = shared_address(
+        task.shared<std::byte>(lane < 4 ? kRow + 16 * lane + 2 * kDeep * share : kZeros));
+    on = lane < 4 ? 2 * kDeep << bits : 0;
+  }
+};
+
+// The products of kCount eights, of which as many steps as are some products that do not wait for one another are under way
+// together.
+template <uint32_t kCount>
+struct Products {
+  static constexpr uint32_t kTogether = kCount <= 2 ? 2 : 1;
+  float sum[kTogether][kCount][2][4] = {};
+
+  // kSteps of them, from where `row` and `at` are.
+  template <uint32_t kSteps>
+  TREK_TILE_MEMBER void multiply(const Shares& of, bool by_line, bool is_bf16, uint32_t row,
+                                 uint32_t at) {
+    uint32_t a[kSteps][4];
+    uint32_t b[kSteps][kCount][4];
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kSteps; ++s) tensor::load_piece(a[s], row + s * of.on);
+    if (by_line)
+      load<kSteps, false>(of, at, b);
+    else
+      load<kSteps, true>(of, at, b);
+    if (is_bf16)
+      add<kSteps, tensor::Factors::bf16>(a, b);
+    else
+      add<kSteps, tensor::Factors::f16>(a, b);
+  }
+  // This warp's of a part, in the stage at `stage`.
+  TREK_TILE_MEMBER void multiply(const Task& task, const Gemv& gemv, const Shares& of,
+                                 const Part& part, uint32_t stage) {
+    const bool by_line = gemv.by_line != 0;
+    const bool bf16 = is_bf16(gemv);
+    uint32_t steps = (part.k / kDeep + (1U << of.bits) - 1 - of.share) >> of.bits;
+    uint32_t at = shared_address(task.shared<std::byte>(stage)) + of.at;
+    uint32_t row = of.row + (of.on != 0 ? 2 * part.first_k : 0);
+    TREK_ROLLED
+    for (; steps >= kTogether; steps -= kTogether) {
+      multiply<kTogether>(of, by_line, bf16, row, at);
+      at += kTogether * of.down;
+      row += kTogether * of.on;
+    }
+    if (kTogether > 1 && steps != 0) multiply<1>(of, by_line, bf16, row, at);
+  }
+  // The sums of all parts, to [share][column] at `to`.
+  TREK_TILE_MEMBER void give(const Task& task, const Shares& of, uint32_t to) const {
+    const uint32_t lane = task.thread() % 32;
+    if (lane >= 4) return;
+    uint32_t at = to + 4 * (of.share * of.columns + of.first * kEight + 2 * lane);
+    TREK_UNROLLED
+    for (uint32_t e = 0; e < kCount; ++e, at += 4 * kEight * of.groups)
+      *task.shared<Aliased<uint64_t>>(at) =
+          uint64_t{bits_of(added(e, 1))} << 32 | bits_of(added(e, 0));
+  }
+
+ private:
+  template <uint32_t kSteps, bool kTransposed>
+  TREK_TILE_MEMBER static void load(const Shares& of, uint32_t at,
+                                    uint32_t (&b)[kSteps][kCount][4]) {
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kSteps; ++s) TREK_UNROLLED
+    for (uint32_t e = 0; e < kCount; ++e)
+      tensor::load_matrices<kTransposed>(b[s][e], at + s * of.down + e * of.across);
+  }
+  template <uint32_t kSteps, tensor::Factors kFactors>
+  TREK_TILE_MEMBER void add(const uint32_t (&a)[kSteps][4],
+                            const uint32_t (&b)[kSteps][kCount][4]) {
+    TREK_UNROLLED
+    for (uint32_t half = 0; half < 2; ++half) TREK_UNROLLED
+    for (uint32_t s = 0; s < kSteps; ++s) {
+      const uint32_t row[4] = {a[s][2 * half], 0, a[s][2 * half + 1], 0};
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kCount; ++e)
+        tensor::multiply<kFactors>(sum[s][e][half], row, b[s][e][2 * half], b[s][e][2 * half + 1]);
+    }
+  }
+  TREK_TILE_MEMBER float added(uint32_t e, uint32_t c) const {
+    const float one = sum[0][e][0][c] + sum[0][e][1][c];
+    if constexpr (kTogether == 1) return one;
+    return one + (sum[kTogether - 1][e][0][c] + sum[kTogether - 1][e][1][c]);
+  }
+};
+
+// A thread's output of a part: where it goes, and what stands beside it, which is asked for before the row is there.
+class Output {
+ public:
+  TREK_TILE_MEMBER Output(const Task& task, const Gemv& of, const Tile& tile, const Part& part,
+                          std::byte* arena)
+      : of_(of), thread_(task.thread()), columns_(part.columns) {
+    column_ = tile.column + part.column + (has() ? thread_ : 0);
+    element_ = tile.matrix * of.n + column_;
+    is_f32_ = static_cast<DType>(of.result_type) == DType::f32;
+    uint64_t place = element_;
+    if (of.inner != UINT32_MAX) {
+      const uint32_t line = element_ / of.inner;
+      place = uint64_t{line} * static_cast<uint64_t>(of.outer) + (element_ - line * of.inner);
+    }
+    at_ = arena + of.result + place * (is_f32_ ? 4 : 2);
+    words_ = of.result_words == Areas::kNone
+                 ? nullptr
+                 : arena + of.result_words + uint64_t{is_f32_ ? kWord : kWord / 2} * element_;
+  }
+  // What comes as it lies: the word that it is in.
+  TREK_TILE_MEMBER void ask(const Task& task, const std::byte* arena) const {
+    if (!has()) return;
+    TREK_ROLLED
+    for (uint32_t s = 0; s < of_.tails; ++s) {
+      const GemvTail& tail = of_.tail[s];
+      if (tail.step.reads_operand() && tail.in_words == 0)
+        copy_ahead<4>(shared_address(task.shared<std::byte>(beside_at(s))),
+                      arena + tail.offset + uint64_t{4} * (place(tail) >> half_bits(tail)));
+    }
+    commit_copies();
+  }
+  // And what comes in words.
+  TREK_TILE_MEMBER void ask_word(const std::byte* arena) {
+    if (of_.beside == Areas::kNone || !has()) return;
+    beside_ = arena + of_.beside;
+    TREK_ROLLED
+    for (uint32_t s = 0; s < of_.tails; ++s) {
+      const GemvTail& tail = of_.tail[s];
+      if (tail.in_words != 0) beside_ += uint64_t{kWord} * (place(tail) >> half_bits(tail));
+    }
+    word_ = ask_once(beside_);
+  }
+
+  // The output, of sums at `sums`, [share of `shares`][column]; by all threads.
+  TREK_TILE_MEMBER void finish(const Task& task, uint32_t sums, uint32_t shares, uint32_t tag) {
+    if (thread_ / 32 * 32 >= columns_) return;  // a warp that has none
+    wait_for_copies(0);
+    float value = added(task.shared<float>(sums) + (has() ? thread_ : 0), shares);
+    TREK_ROLLED
+    for (uint32_t s = 0; s < of_.tails; ++s) {
+      const GemvTail& tail = of_.tail[s];
+      const TailStep step = tail.step;
+      float other = tail.scalar;
+      if (step.reads_operand()) {
+        uint32_t raw = has() ? *task.shared<Aliased<uint32_t>>(beside_at(s)) : 0;
+        if (tail.in_words != 0) {
+          if (has()) ask_until(word_, beside_, tag);
+          raw = static_cast<uint32_t>(word_);
+        }
+        other = thin::from_word(static_cast<DType>(tail.type), raw, place(tail));
+      }
+      value = static_cast<Opcode>(step.opcode) == Opcode::Add &&
+                      static_cast<DType>(step.to) == DType::f32
+                  ? semantics::add(value, other)
+                  : thin::apply_tail_step(step, value, other);
+    }
+    give(task, value, tag);
+  }
+
+ private:
+  TREK_TILE_MEMBER bool has() const { return thread_ < columns_; }
+  TREK_TILE_MEMBER uint32_t beside_at(uint32_t step) const {
+    return kBeside + 4 * (step * kMostColumns + thread_);
+  }
+  TREK_TILE_MEMBER uint32_t place(const GemvTail& tail) const {
+    return tail.step.second == TailStep::row ? column_ : element_;
+  }
+  TREK_TILE_MEMBER static uint32_t half_bits(const GemvTail& tail) {
+    return static_cast<DType>(tail.type) == DType::f32 ? 0 : 1;
+  }
+  TREK_TILE_MEMBER float added(const float* sums, uint32_t shares) const {
+    static_assert(kWarps == 8);
+    float x[kWarps];
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kWarps; ++s) x[s] = s < shares ? sums[s * columns_] : -0.0f;
+    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+  }
+  TREK_TILE_MEMBER void give(const Task& task, float value, uint32_t tag) const {
+    if (is_f32_) {
+      if (!has()) return;
+      if (words_ != nullptr) give_word(words_, tag, bits_of(value));
+      if (of_.leaves_here != 0) *task.shared<float>(kHere + 4 * column_) = value;
+      *reinterpret_cast<Aliased<uint32_t>*>(at_) = bits_of(value);
+      return;
+    }
+    const float next = as_float(static_cast<uint32_t>(
+        __nvvm_shfl_sync_down_i32(0xFFFFFFFF, static_cast<int>(bits_of(value)), 1, 31)));
+    const uint32_t two = narrowed(static_cast<DType>(of_.result_type) == DType::bf16, value, next);
+    if (!has()) return;
+    if (words_ != nullptr && element_ % 2 == 0) give_word(words_, tag, two);
+    *reinterpret_cast<Aliased<uint16_t>*>(at_) = static_cast<uint16_t>(two);
+  }
+
+  const Gemv& of_;
+  uint32_t thread_;
+  uint32_t columns_;
+  uint32_t column_;
+  uint32_t element_;
+  bool is_f32_;
+  std::byte* at_;
+  std::byte* words_;  // null: there are none
+  const std::byte* beside_ = nullptr;
+  uint64_t word_ = 0;
+};
+
+// A task, from before its inputs are there: see multiply_gemv().
+template <class Tasks>
+class Execution {
+ public:
+  TREK_TILE_MEMBER Execution(const Task& task, const Tasks& tasks, std::byte* arena)
+      : task_(task),
+        tasks_(tasks),
+        of_(tasks.of()),
+        tile_(of_, tasks.number()),
+        arena_(arena),
+        tag_(tasks.tag()),
+        streams_(of_.streams != 0),
+        in_words_(of_.row == Gemv::words),
+        step_(ring().step) {}
+
+  TREK_TILE_MEMBER void run() {
+    const uint32_t begin = step_;
+    uint32_t sums = kSums;
+    bool are_there = true;
+    TREK_ROLLED
+    for (Part part(of_, tile_); part.is_there(tile_);) {
+      const bool is_first = part.column == 0;
+      Items items(task_, of_, arena_ + of_.left + uint64_t{tile_.matrix} * of_.left_matrix);
+      if (is_first && in_words_) items.ask();
+      Output output(task_, of_, tile_, part, arena_);
+      if (of_.tail_stays != 0) output.ask(task_, arena_);
+      if (in_words_) output.ask_word(arena_);
+      const Shares shares(task_, of_, part);
+      if (is_first && !make_row(part, items)) return leave();
+      if (of_.tail_stays == 0) output.ask(task_, arena_);
+      if (is_first) {
+        if (!streams_) wait_for_copies(0);
+        task_.sync();
+      }
+      if (shares.count == 3)
+        multiply<3>(shares, part, begin, are_there, sums);
+      else if (shares.count == 1)
+        multiply<1>(shares, part, begin, are_there, sums);
+      else if (shares.count == 2)
+        multiply<2>(shares, part, begin, are_there, sums);
+      else if (shares.count == 4)
+        multiply<4>(shares, part, begin, are_there, sums);
+      else
+        multiply<0>(shares, part, begin, are_there, sums);
+      task_.sync();
+      output.finish(task_, sums, 1U << shares.bits, tag_);
+      sums = kSums + kSumsBytes - (sums - kSums);
+    }
+    if (!streams_) return;
+    if (!are_there && of_.packed != Areas::kNone) tasks_.has_packed();
+    if (task_.thread() == 0) ring().step = step_;
+  }
+
+ private:
+  // The parts of k of some columns, of which this warp has kCount eights, or none; `part` is the one behind them then.
+  template <uint32_t kCount>
+  TREK_TILE_MEMBER void multiply(const Shares& shares, Part& part, uint32_t begin, bool& are_there,
+                                 uint32_t sums) {
+    Products<kCount != 0 ? kCount : 1> products;
+    bool is_last = false;
+    TREK_ROLLED
+    while (!is_last) {
+      if (streams_) {
+        tensor::barrier_wait(full(step_), parity(step_));
+        if (step_ == begin) are_there = tasks_.are_there();
+        if (!are_there) bring_and_leave(task_, of_, tile_, part, stage_at(step_), arena_);
+      }
+      if (kCount != 0)
+        products.multiply(task_, of_, shares, part, streams_ ? stage_at(step_) : kPanel);
+      if (streams_) release();
+      is_last = part.is_last_of_columns(of_);
+      part.next(of_, tile_);
+    }
+    if (kCount != 0) products.give(task_, shares, sums);
+  }
+  // Waits for the row, and leaves it in shared memory, for which there is a sync to come; false where the task is not to be
+  // executed. Where the columns are copied by the block, they are on their way.
+  TREK_TILE_MEMBER bool make_row(const Part& part, Items& items) {
+    const auto form = static_cast<RowForm>(of_.form);
+    Norm norm;
+    if (form == RowForm::norm && of_.scales_stay != 0) norm.ask(of_, items, arena_);
+    if (!tasks_.ready()) return false;
+    if (!streams_) Pieces(task_, of_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
+    if (form == RowForm::norm && of_.scales_stay == 0) norm.ask(of_, items, arena_);
+    if (in_words_)
+      items.await(tag_);
+    else if (form != RowForm::softmax)
+      items.load();
+    tasks_.inputs_came();
+    if (form == RowForm::norm)
+      norm.make(task_, items);
+    else if (form == RowForm::softmax)
+      make_softmax(task_, of_, items.from());
+    else
+      put_items(task_, items);
+    return true;
+  }
+  // This warp is through with a stage.
+  TREK_TILE_MEMBER void release() {
+    tensor::warp_sync();
+    if (task_.thread() % 32 < Tasks::kArrivals) tensor::barrier_arrive(empty(step_));
+    ++step_;
+  }
+  // Of a task that is not to be executed: what is on its way comes, and stages are free again.
+  TREK_TILE_MEMBER void leave() {
+    wait_for_copies(0);
+    if (!streams_) return;
+    TREK_ROLLED
+    for (Part part(of_, tile_); part.is_there(tile_); part.next(of_, tile_)) {
+      tensor::barrier_wait(full(step_), parity(step_));
+      release();
+    }
+    task_.sync();
+    if (task_.thread() == 0) ring().step = step_;
+  }
+
+  const Task& task_;
+  const Tasks& tasks_;
+  const Gemv& of_;
+  Tile tile_;
+  std::byte* arena_;
+  uint32_t tag_;
+  bool streams_;
+  bool in_words_;
+  uint32_t step_;  // of the ring
+};
+
+}  // namespace gemv
+
+// Tasks that are executed as GEMV. `tasks` has one at hand: of() and number() are its descriptor and tile, tag() the number of
+// its trip; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
+// inputs_came() is told that the others are; are_there() says, once the first part is here, whether its columns came in
+// stages; has_packed() is told that they now lie packed. next() goes on to the next, and says whether that is one of these.
+template <class Tasks>
+TREK_TILE void multiply_gemv(const Task& task, Tasks& tasks, std::byte* arena) {
+  forget_places(task);
+  if (task.thread() < 4) *task.shared<Aliased<uint32_t>>(gemv::kZeros + 4 * task.thread()) = 0;
+  TREK_ROLLED
+  do gemv::Execution<Tasks>(task, tasks, arena).run();
+  while (tasks.next());
+}
+
+#endif
+
+}  // namespace trek::device

@@ -1,0 +1,204 @@
+// Products of one row that are executed as GEMV: which are, in what parts their columns come, and what their tasks are told.
+#include "emulator/device/gemv.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "emulator/resident/encode.h"
+#include "tests/unit/plan/run.h"
+#include "tests/unit/resident/encoded.h"
+
+namespace trek::resident::test {
+namespace {
+
+using device::Areas;
+using device::Gemv;
+
+// A row through two layers in a loop; {0} is in the loop besides.
+constexpr const char* kLayers = R"(
+.state @x bf16[1,256] = normal(0, 1, key=1)
+.state @first bf16[256,512] = normal(0, 0.1, key=2)
+.state @second bf16[512,256] = normal(0, 0.1, key=3)
+.state @lines bf16[512,256] = normal(0, 0.1, key=4)
+.state @wide f32[64,256] = normal(0, 0.1, key=5)
+.output @seen f32[1,512]
+.output @product f32[64,64]
+.func main() {{
+  loop $i = 0 until 3 {{
+    %f = matmul @x, @first, tail=tanh
+    %s = matmul %f, @second, tail=tanh
+    @seen = matmul %s, @lines, tb, to=f32
+    @x = tanh %s
+    {0}
+  }}
+}}
+)";
+
+plan::Device device_with_chains(int processors) {
+  plan::Device device = device_with_words(processors, true);
+  device.has_tagged_moves = device.has_chains = true;
+  return device;
+}
+struct Chains {
+  plan::Plan plan;
+  Image image;
+};
+Chains chains_of(const std::string& program, bool fast, const plan::Device& device) {
+  const isa::Module module = plan::test::assembled(program);
+  plan::LinkOptions options;
+  options.fast = fast;
+  auto linked = plan::link(module, device, options);
+  REQUIRE(linked);
+  plan::Plan plan = linked.take();
+  auto image = encode(plan);
+  REQUIRE(image);
+  return {std::move(plan), image.take()};
+}
+const Gemv& gemv_of(const Image& image, const Record& record) {
+  return *reinterpret_cast<const Gemv*>(image.descriptors.data() + size_t{16} * record.descriptor);
+}
+// The nodes that are executed so, in order.
+std::vector<const Gemv*> all_of(const Chains& all) {
+  std::vector<const Gemv*> found(all.plan.nodes.size());
+  for (const Record& record : all.image.records)
+    if (record.kind == Kind::gemv) found[record.node] = &gemv_of(all.image, record);
+  std::erase(found, nullptr);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "products of one row are GEMV under fast numerics, where the kernel has units for all else") {
+  for (const int processors : {8, 16}) {
+    const plan::Device device = device_with_chains(processors);
+    const Chains chains = chains_of(fmt::format(kLayers, ""), true, device);
+    CHECK(chains.image.for_chains);
+    const std::vector<const Gemv*> found = all_of(chains);
+    REQUIRE(found.size() == 3);
+    // The first reads what a step gives, and waits for it; the others have words, whatever waits that leaves.
+    CHECK(found[0]->row == Gemv::memory);
+    CHECK(found[1]->row == Gemv::words);
+    CHECK(found[1]->left == found[0]->result_words);
+    CHECK(found[2]->row == Gemv::words);
+    CHECK(found[2]->left == found[1]->result_words);
+    CHECK(found[2]->result_words == Areas::kNone);
+    // Columns that lie side by side are packed, those by line need not be.
+    CHECK(found[0]->packed != Areas::kNone);
+    CHECK(found[1]->packed != Areas::kNone);
+    CHECK(found[0]->packed != found[1]->packed);
+    CHECK(found[2]->packed == Areas::kNone);
+    CHECK(found[2]->by_line == 1);
+
+    const Chains strict = chains_of(fmt::format(kLayers, ""), false, device);
+    CHECK_FALSE(strict.image.for_chains);
+    CHECK(all_of(strict).empty());
+    const Chains other =
+        chains_of(fmt::format(kLayers, "@product = matmul @wide, @wide, tb"), true, device);
+    CHECK_FALSE(other.image.for_chains);
+    CHECK(all_of(other).empty());
+  }
+}
+
+TEST_CASE("each of a processor's tiles that are packed has a number of its own") {
+  for (const int processors : {1, 3, 40}) {
+    const Chains all = chains_of(fmt::format(kLayers, ""), true, device_with_chains(processors));
+    for (const uint32_t queue : all.image.queues) {
+      std::set<int64_t> numbers;
+      size_t packed = 0;
+      for (size_t r = queue; all.image.records[r].kind != Kind::halt; ++r) {
+        const Record& record = all.image.records[r];
+        if (record.kind != Kind::gemv) continue;
+        if (gemv_of(all.image, record).by_line != 0) {
+          CHECK(record.count == device::gemv::Count::kAsTheyLie);
+          continue;
+        }
+        ++packed;
+        CHECK(record.count >= device::gemv::Count::kPackedFrom);
+        numbers.insert(record.count);
+      }
+      CHECK(numbers.size() == packed);
+    }
+  }
+}
+
+TEST_CASE("the parts of a tile are all of its columns, and each has room in a stage") {
+  constexpr const char* kOne = R"(
+.state @x {3}[1,{0}] = normal(0, 1, key=1)
+.state @w {3}[{1}] = normal(0, 0.1, key=2)
+.output @y f32[1,{2}]
+.func main() {{ loop $i = 0 until 2 {{ @y = matmul @x, @w{4}, to=f32 }} }}
+)";
+  int tried = 0;
+  struct Shape {
+    int k;
+    int n;
+  };
+  for (const Shape shape : {Shape{32, 8},
+                            {64, 40},
+                            {768, 768},
+                            {768, 5032},
+                            {1024, 96},
+                            {2432, 24},
+                            {2464, 24},
+                            {3072, 768},
+                            {4096, 8},
+                            {4096, 2048}})
+    for (const bool by_line : {false, true})
+      for (const int processors : {1, 3, 132}) {
+        INFO(fmt::format("{} x {}, {}, {} processors", shape.k, shape.n,
+                         by_line ? "by line" : "side by side", processors));
+        const std::string weights = by_line ? fmt::format("{},{}", shape.n, shape.k)
+                                            : fmt::format("{},{}", shape.k, shape.n);
+        const Chains all =
+            chains_of(fmt::format(kOne, shape.k, weights, shape.n, "bf16", by_line ? ", tb" : ""),
+                      true, device_with_chains(processors));
+        const std::vector<const Gemv*> found = all_of(all);
+        // Tiles that are no whole eights of columns are other products'.
+        if (found.empty() && processors != 1) continue;
+        REQUIRE(found.size() == 1);
+        ++tried;
+        const Gemv& of = *found[0];
+        int64_t columns = 0;
+        for (const Record& record : all.image.records) {
+          if (record.kind != Kind::gemv) continue;
+          const device::gemv::Tile tile(of, static_cast<uint32_t>(record.first));
+          columns += tile.columns;
+          uint32_t column = 0;
+          uint32_t k = 0;
+          uint32_t packed = 0;
+          for (device::gemv::Part part(of, tile); part.is_there(tile); part.next(of, tile)) {
+            CHECK(part.column == column);
+            CHECK(part.first_k == k);
+            REQUIRE(part.k > 0);
+            CHECK(part.k % device::gemv::kDeep == 0);
+            CHECK(part.columns % device::gemv::kEight == 0);
+            const uint32_t bytes = by_line ? part.columns * of.line : part.bytes();
+            CHECK(bytes <= device::gemv::kStage);
+            CHECK(part.packed_at(of) == packed);
+            packed += part.bytes();
+            // The warps' sums have room, and so have a warp's products.
+            const uint32_t shares = 1U << of.share_bits;
+            const uint32_t groups = device::gemv::kWarps / shares;
+            CHECK(4 * shares * part.columns <= device::gemv::kSumsBytes);
+            CHECK(part.columns / device::gemv::kEight <= groups * device::gemv::kMostEights);
+            k += part.k;
+            CHECK(part.is_last_of_columns(of) == (k == of.k));
+            if (k != of.k) continue;
+            k = 0;
+            column += part.columns;
+          }
+          CHECK(column == tile.columns);
+          CHECK(packed == 2 * of.k * tile.columns);
+        }
+        CHECK(columns == shape.n);
+      }
+  CHECK(tried > 40);
+}
+
+}  // namespace trek::resident::test
