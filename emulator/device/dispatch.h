@@ -415,9 +415,9 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
 }
 
 #if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
-template <class Tasks>
+template <bool kBf16, class Tasks>
 TREK_TILE void execute_gemv(const Block& block, Tasks& tasks, std::byte* arena) {
-  multiply_gemv(Task(block), tasks, arena);
+  multiply_gemv<kBf16>(Task(block), tasks, arena);
 }
 #endif
 template <class Tasks>

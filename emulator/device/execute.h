@@ -70,7 +70,7 @@ template <class Tasks>
 TREK_TILE void execute_stays(const Block& block, Tasks& tasks, std::byte* arena);
 
 // The same of tasks that are executed as GEMV: `tasks` as of multiply_gemv() (matrix_gemv.h).
-template <class Tasks>
+template <bool kBf16, class Tasks>
 TREK_TILE void execute_gemv(const Block& block, Tasks& tasks, std::byte* arena);
 
 // The same of recurrent steps: `tasks` as of multiply_recurrent() (matrix_thin_recurrent.h).

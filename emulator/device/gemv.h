@@ -22,7 +22,7 @@ inline constexpr uint32_t kEight = 8;  // columns of it
 inline constexpr uint32_t kWarpBits = 3;
 inline constexpr uint32_t kWarps = 1 << kWarpBits;
 static_assert(32 * kWarps == kBlockThreads);
-inline constexpr uint32_t kMostEights = 4;     // of a warp
+inline constexpr uint32_t kMostEights = 3;     // of a warp
 inline constexpr uint32_t kMostColumns = 64;   // of a part
 inline constexpr uint32_t kMostItems = 4;      // of a row, of a thread: two words each
 inline constexpr uint32_t kMostNorm = 1024;    // elements of a row that is normed

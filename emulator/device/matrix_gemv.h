@@ -20,6 +20,7 @@
 #include "emulator/device/matrix_thin_tags.h"
 #include "emulator/device/ring.h"
 #include "emulator/device/tensor_core.h"
+#include "isa/semantics/moderate.h"
 
 namespace trek::device {
 
@@ -35,7 +36,6 @@ TREK_TILE uint32_t empty(uint32_t step) { return shared_address(ring().empty + s
 TREK_TILE uint32_t parity(uint32_t step) { return step / kStages & 1; }
 TREK_TILE uint32_t stage_at(uint32_t step) { return kRing + step % kStages * kStage; }
 
-TREK_TILE bool is_bf16(const Gemv& of) { return static_cast<DType>(of.type) == DType::bf16; }
 TREK_TILE const std::byte* columns_at(const Gemv& of, const Tile& tile, const std::byte* arena) {
   const uint64_t column = of.by_line != 0 ? of.pitch : 2;
   return arena + of.right + uint64_t{tile.matrix} * of.right_matrix + tile.column * column;
@@ -76,6 +76,13 @@ TREK_TILE uint32_t bring(const Gemv& of, uint32_t number, const std::byte* arena
                          full(step));
   }
   return step;
+}
+
+// Waits until all that was brought before step `step` has been multiplied; by all lanes.
+TREK_TILE void end_ring(uint32_t step) {
+  TREK_ROLLED
+  for (uint32_t s = step < kStages ? 0 : step - kStages; s < step; ++s)
+    tensor::barrier_wait(empty(s), parity(s));
 }
 
 // A thread's part of the row: two words, or eight bytes, each.
@@ -131,9 +138,9 @@ class Items {
 };
 
 // Two numbers rounded to 16 bits, as a word.
-TREK_TILE uint32_t narrowed(bool is_bf16, float low, float high) {
+TREK_TILE uint32_t narrowed(bool to_bf16, float low, float high) {
   uint32_t both;
-  if (is_bf16)
+  if (to_bf16)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   else
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
@@ -164,8 +171,15 @@ TREK_TILE float sum_of_warp(float x) {
   return of_warp(x, [](float a, float b) TREK_TILE_LAMBDA { return semantics::add(a, b); });
 }
 
+// x / z, z of moderate size: without the branch for other numbers where x is, too.
+TREK_TILE float divided(float x, float z) {
+  const float size = semantics::abs(x);
+  return size >= 0x1p-80f && size <= 0x1p80f ? semantics::quotient(x, z) : x / z;
+}
+
 // A row's norm. Scale and shift of a thread's elements are asked for before the row is there, where nothing writes them. The
 // row is no more than a tile of the reduction order, so every warp adds all of it, each lane a partial.
+template <bool kBf16>
 class Norm {
  public:
   TREK_TILE_MEMBER void ask(const Gemv& of, const Items& items, const std::byte* arena) {
@@ -177,7 +191,6 @@ class Norm {
       }
     safe_ = of.safe;
     k_ = of.k;
-    is_bf16_ = is_bf16(of);
   }
   TREK_TILE_MEMBER void make(const Task& task, const Items& items) const {
     TREK_UNROLLED
@@ -188,13 +201,17 @@ class Norm {
     task.sync();
     const float* row = task.shared<float>(kWide) + task.thread() % 32;
     const auto count = static_cast<float>(k_);
-    const float mean = sum_of_warp(added(row, [](float x) TREK_TILE_LAMBDA { return x; })) / count;
+    const float mean =
+        divided(sum_of_warp(added(row, [](float x) TREK_TILE_LAMBDA { return x; })), count);
     const float squares = added(row, [&](float x) TREK_TILE_LAMBDA {
       const float centred = semantics::sub(x, mean);
       return semantics::mul(centred, centred);
     });
-    const float spread = sum_of_warp(squares) / count;
-    const float factor = semantics::rsqrt(semantics::add(spread, safe_));
+    const float spread = divided(sum_of_warp(squares), count);
+    const float safe = semantics::add(spread, safe_);
+    const float factor = safe >= 0x1p-80f && safe <= 0x1p80f
+                             ? semantics::inverse(semantics::root(safe))
+                             : semantics::rsqrt(safe);
     TREK_UNROLLED
     for (uint32_t i = 0; i < kOwn; ++i) {
       if (!items.has(i)) continue;
@@ -203,7 +220,7 @@ class Norm {
         return semantics::fma(unit, as_float(scale), as_float(shift));
       };
       put_in_row(task, 2 * items.number(i),
-                 narrowed(is_bf16_, made(items.low(i), scale_[i], shift_[i]),
+                 narrowed(kBf16, made(items.low(i), scale_[i], shift_[i]),
                           made(items.high(i), scale_[i] >> 32, shift_[i] >> 32)));
     }
   }
@@ -233,16 +250,15 @@ class Norm {
   uint64_t shift_[kOwn] = {};
   float safe_ = 0;
   uint32_t k_ = 0;
-  bool is_bf16_ = true;
 };
 
 // The softmax of a row, by one warp.
+template <bool kBf16>
 TREK_TILE void make_softmax(const Task& task, const Gemv& of, const std::byte* row) {
   constexpr uint32_t kOwn = kMostSoftmax / 32;
   const uint32_t lane = task.thread();
   if (lane >= 32) return;
   const bool is_here = of.row == Gemv::here;
-  const bool bf16 = is_bf16(of);
   const uint32_t k = of.k;
   float x[kOwn];
   TREK_UNROLLED
@@ -267,7 +283,7 @@ TREK_TILE void make_softmax(const Task& task, const Gemv& of, const std::byte* r
   for (uint32_t i = 0; i < kOwn; ++i)
     if (32 * i < k)
       *task.shared<Aliased<uint16_t>>(kRow + place_in_row(lane + 32 * i)) =
-          static_cast<uint16_t>(narrowed(bf16, x[i] / sum, 0));
+          static_cast<uint16_t>(narrowed(kBf16, divided(x[i], sum), 0));
 }
 
 // The pieces of 16 bytes of a part's columns that are this thread's: where they go, from a stage's begin on, and where they
@@ -384,15 +400,14 @@ struct Shares {
 
 // The products of kCount eights, of which as many steps as are some products that do not wait for one another are under way
 // together.
-template <uint32_t kCount>
+template <uint32_t kCount, bool kBf16>
 struct Products {
   static constexpr uint32_t kTogether = kCount <= 2 ? 2 : 1;
   float sum[kTogether][kCount][2][4] = {};
 
   // kSteps of them, from where `row` and `at` are.
   template <uint32_t kSteps>
-  TREK_TILE_MEMBER void multiply(const Shares& of, bool by_line, bool is_bf16, uint32_t row,
-                                 uint32_t at) {
+  TREK_TILE_MEMBER void multiply(const Shares& of, bool by_line, uint32_t row, uint32_t at) {
     uint32_t a[kSteps][4];
     uint32_t b[kSteps][kCount][4];
     TREK_UNROLLED
@@ -401,26 +416,22 @@ struct Products {
       load<kSteps, false>(of, at, b);
     else
       load<kSteps, true>(of, at, b);
-    if (is_bf16)
-      add<kSteps, tensor::Factors::bf16>(a, b);
-    else
-      add<kSteps, tensor::Factors::f16>(a, b);
+    add<kSteps, kBf16 ? tensor::Factors::bf16 : tensor::Factors::f16>(a, b);
   }
   // This warp's of a part, in the stage at `stage`.
   TREK_TILE_MEMBER void multiply(const Task& task, const Gemv& gemv, const Shares& of,
                                  const Part& part, uint32_t stage) {
     const bool by_line = gemv.by_line != 0;
-    const bool bf16 = is_bf16(gemv);
     uint32_t steps = (part.k / kDeep + (1U << of.bits) - 1 - of.share) >> of.bits;
     uint32_t at = shared_address(task.shared<std::byte>(stage)) + of.at;
     uint32_t row = of.row + (of.on != 0 ? 2 * part.first_k : 0);
     TREK_ROLLED
     for (; steps >= kTogether; steps -= kTogether) {
-      multiply<kTogether>(of, by_line, bf16, row, at);
+      multiply<kTogether>(of, by_line, row, at);
       at += kTogether * of.down;
       row += kTogether * of.on;
     }
-    if (kTogether > 1 && steps != 0) multiply<1>(of, by_line, bf16, row, at);
+    if (kTogether > 1 && steps != 0) multiply<1>(of, by_line, row, at);
   }
   // The sums of all parts, to [share][column] at `to`.
   TREK_TILE_MEMBER void give(const Task& task, const Shares& of, uint32_t to) const {
@@ -460,6 +471,11 @@ struct Products {
     return one + (sum[kTogether - 1][e][0][c] + sum[kTogether - 1][e][1][c]);
   }
 };
+
+// A step of a tail that is not the commonest. Called: it is more code than all else that a thread does with an output.
+TREK_UNIT_CALL float other_step(TailStep step, float value, float other) {
+  return thin::apply_tail_step(step, value, other);
+}
 
 // A thread's output of a part: where it goes, and what stands beside it, which is asked for before the row is there.
 class Output {
@@ -525,7 +541,7 @@ class Output {
       value = static_cast<Opcode>(step.opcode) == Opcode::Add &&
                       static_cast<DType>(step.to) == DType::f32
                   ? semantics::add(value, other)
-                  : thin::apply_tail_step(step, value, other);
+                  : other_step(step, value, other);
     }
     give(task, value, tag);
   }
@@ -577,7 +593,7 @@ class Output {
 };
 
 // A task, from before its inputs are there: see multiply_gemv().
-template <class Tasks>
+template <class Tasks, bool kBf16>
 class Execution {
  public:
   TREK_TILE_MEMBER Execution(const Task& task, const Tasks& tasks, std::byte* arena)
@@ -592,7 +608,6 @@ class Execution {
         step_(ring().step) {}
 
   TREK_TILE_MEMBER void run() {
-    const uint32_t begin = step_;
     uint32_t sums = kSums;
     bool are_there = true;
     TREK_ROLLED
@@ -610,16 +625,17 @@ class Execution {
         if (!streams_) wait_for_copies(0);
         task_.sync();
       }
+      if (streams_) {
+        if (is_first) are_there = come();
+        if (!are_there) bring_columns(part);
+      }
+      static_assert(kMostEights == 3);
       if (shares.count == 3)
-        multiply<3>(shares, part, begin, are_there, sums);
-      else if (shares.count == 1)
-        multiply<1>(shares, part, begin, are_there, sums);
+        multiply<3>(shares, part, sums);
       else if (shares.count == 2)
-        multiply<2>(shares, part, begin, are_there, sums);
-      else if (shares.count == 4)
-        multiply<4>(shares, part, begin, are_there, sums);
+        multiply<2>(shares, part, sums);
       else
-        multiply<0>(shares, part, begin, are_there, sums);
+        multiply<1>(shares, part, sums);
       task_.sync();
       output.finish(task_, sums, 1U << shares.bits, tag_);
       sums = kSums + kSumsBytes - (sums - kSums);
@@ -630,32 +646,45 @@ class Execution {
   }
 
  private:
-  // The parts of k of some columns, of which this warp has kCount eights, or none; `part` is the one behind them then.
+  // Waits for the first stage: whether its part came, or is to be brought.
+  TREK_TILE_MEMBER bool come() const {
+    tensor::barrier_wait(full(step_), parity(step_));
+    return tasks_.are_there();
+  }
+  // Brings all parts of k of some columns; there are no more of them than stages.
+  TREK_TILE_MEMBER void bring_columns(Part part) const {
+    uint32_t step = step_;
+    bool is_last = false;
+    TREK_ROLLED
+    for (; !is_last; ++step) {
+      tensor::barrier_wait(full(step), parity(step));
+      bring_and_leave(task_, of_, tile_, part, stage_at(step), arena_);
+      is_last = part.is_last_of_columns(of_);
+      part.next(of_, tile_);
+    }
+  }
+  // The parts of k of some columns, of which this warp has kCount eights, or where that is one perhaps none; `part` is the
+  // one behind them then.
   template <uint32_t kCount>
-  TREK_TILE_MEMBER void multiply(const Shares& shares, Part& part, uint32_t begin, bool& are_there,
-                                 uint32_t sums) {
-    Products<kCount != 0 ? kCount : 1> products;
+  TREK_TILE_MEMBER void multiply(const Shares& shares, Part& part, uint32_t sums) {
+    Products<kCount, kBf16> products;
     bool is_last = false;
     TREK_ROLLED
     while (!is_last) {
-      if (streams_) {
-        tensor::barrier_wait(full(step_), parity(step_));
-        if (step_ == begin) are_there = tasks_.are_there();
-        if (!are_there) bring_and_leave(task_, of_, tile_, part, stage_at(step_), arena_);
-      }
-      if (kCount != 0)
+      if (streams_) tensor::barrier_wait(full(step_), parity(step_));
+      if (shares.count != 0)
         products.multiply(task_, of_, shares, part, streams_ ? stage_at(step_) : kPanel);
       if (streams_) release();
       is_last = part.is_last_of_columns(of_);
       part.next(of_, tile_);
     }
-    if (kCount != 0) products.give(task_, shares, sums);
+    if (shares.count != 0) products.give(task_, shares, sums);
   }
   // Waits for the row, and leaves it in shared memory, for which there is a sync to come; false where the task is not to be
   // executed. Where the columns are copied by the block, they are on their way.
   TREK_TILE_MEMBER bool make_row(const Part& part, Items& items) {
     const auto form = static_cast<RowForm>(of_.form);
-    Norm norm;
+    Norm<kBf16> norm;
     if (form == RowForm::norm && of_.scales_stay != 0) norm.ask(of_, items, arena_);
     if (!tasks_.ready()) return false;
     if (!streams_) Pieces(task_, of_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
@@ -668,7 +697,7 @@ class Execution {
     if (form == RowForm::norm)
       norm.make(task_, items);
     else if (form == RowForm::softmax)
-      make_softmax(task_, of_, items.from());
+      make_softmax<kBf16>(task_, of_, items.from());
     else
       put_items(task_, items);
     return true;
@@ -705,16 +734,18 @@ class Execution {
 
 }  // namespace gemv
 
-// Tasks that are executed as GEMV. `tasks` has one at hand: of() and number() are its descriptor and tile, tag() the number of
-// its trip; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
+// Tasks that are executed as GEMV, of factors of bf16, or of f16: code for each, since what is met once in a task is bound by
+// the instruction cache. `tasks` has one at hand: of() and number() are its descriptor and tile, tag() the number of its
+// trip; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
 // inputs_came() is told that the others are; are_there() says, once the first part is here, whether its columns came in
-// stages; has_packed() is told that they now lie packed. next() goes on to the next, and says whether that is one of these.
-template <class Tasks>
+// stages; has_packed() is told that they now lie packed. next() goes on to the next, and says whether that is one of these, of
+// the same factors.
+template <bool kBf16, class Tasks>
 TREK_TILE void multiply_gemv(const Task& task, Tasks& tasks, std::byte* arena) {
   forget_places(task);
   if (task.thread() < 4) *task.shared<Aliased<uint32_t>>(gemv::kZeros + 4 * task.thread()) = 0;
   TREK_ROLLED
-  do gemv::Execution<Tasks>(task, tasks, arena).run();
+  do gemv::Execution<Tasks, kBf16>(task, tasks, arena).run();
   while (tasks.next());
 }
 

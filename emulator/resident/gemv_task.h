@@ -44,6 +44,9 @@ class Bringing {
         step_);
   }
 
+  // Behind the last: no phase of a barrier is left that nobody has waited for.
+  TREK_RESIDENT void end() const { device::gemv::end_ring(step_); }
+
  private:
   TREK_RESIDENT static bool is_there(const Shared& shared, int64_t count) {
     using device::gemv::Count;
@@ -63,7 +66,14 @@ class Bringing {
   bool has_other_ = false;
 };
 
+// Whether a task's factors are of bf16; else they are of f16.
+TREK_RESIDENT bool is_bf16(const Slot& slot) {
+  const auto& gemv = *reinterpret_cast<const device::Gemv*>(slot.descriptor);
+  return static_cast<device::DType>(gemv.type) == device::DType::bf16;
+}
+
 // Tasks that compute warps execute as GEMV, one behind the other.
+template <bool kBf16>
 class GemvTasks {
  public:
   static constexpr uint32_t kArrivals = kWarpArrivals;
@@ -94,7 +104,7 @@ class GemvTasks {
     block_of_units(pipeline()).sync();
     ++n_;
     barrier_wait(&pipeline().filled[n_ % kSlots], phase(n_));
-    return same_for_all(slot().record.kind == Kind::gemv ? 1 : 0) != 0;
+    return same_for_all(slot().record.kind == Kind::gemv && is_bf16(slot()) == kBf16 ? 1 : 0) != 0;
   }
 
  private:
@@ -103,11 +113,13 @@ class GemvTasks {
 };
 
 // Goes on to what comes behind them.
+template <bool kBf16>
 TREK_RESIDENT_CALL void perform_gemv() {
   Shared& shared = pipeline();
-  GemvTasks tasks;
-  device::execute_gemv(block_of_units(shared), tasks,
-                       device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
+  GemvTasks<kBf16> tasks;
+  device::execute_gemv<kBf16>(
+      block_of_units(shared), tasks,
+      device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
 }
 
 #endif

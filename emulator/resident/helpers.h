@@ -42,6 +42,9 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
     }
     arrive_fetched(&shared.filled[n % kSlots]);
     warp_arrive(&shared.filled[n % kSlots], lane);
+#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+    if (record == nullptr) columns.end();
+#endif
     if (record == nullptr) return;
 #if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
     columns.bring(shared, n);

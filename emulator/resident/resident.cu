@@ -217,7 +217,10 @@ TREK_RESIDENT void compute() {
       perform_product();
 #ifdef TREK_FOR_CHAINS
     } else if (kind == Kind::gemv) {
-      perform_gemv();
+      if (same_for_all(is_bf16(slot) ? 1 : 0) != 0)
+        perform_gemv<true>();
+      else
+        perform_gemv<false>();
       continue;
 #else
     } else if (kind == Kind::early) {
