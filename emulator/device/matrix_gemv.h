@@ -342,17 +342,26 @@ class Pieces {
   const std::byte* from_;
 };
 
-// Brings a part of columns to its stage, and leaves it in memory as it lies there.
-TREK_UNIT_CALL void bring_and_leave(Task task, const Gemv& of, const Tile& tile, const Part& part,
-                                    uint32_t stage, std::byte* arena) {
-  const Pieces pieces(task, of, part, columns_at(of, tile, arena));
-  pieces.copy(task, stage);
-  wait_for_copies(0);
-  if (of.packed != Areas::kNone) {
-    std::byte* to = arena + packed_of(of, tile) + part.packed_at(of);
-    pieces.each([&](uint32_t at, const std::byte* /*from*/) TREK_TILE_LAMBDA {
-      *reinterpret_cast<Words*>(to + at) = *task.shared<Words>(stage + at);
-    });
+// Brings all parts of k of some columns to their stages, which are there for them, and leaves them in memory as they lie
+// there; there are no more of them than stages. Called: it is for a first trip.
+TREK_UNIT_CALL void bring_columns(Task task, const Gemv& of, const Tile& tile, Part part,
+                                  uint32_t step, std::byte* arena) {
+  bool is_last = false;
+  TREK_ROLLED
+  for (; !is_last; ++step) {
+    const uint32_t stage = stage_at(step);
+    const Pieces pieces(task, of, part, columns_at(of, tile, arena));
+    tensor::barrier_wait(full(step), parity(step));
+    pieces.copy(task, stage);
+    wait_for_copies(0);
+    if (of.packed != Areas::kNone) {
+      std::byte* to = arena + packed_of(of, tile) + part.packed_at(of);
+      pieces.each([&](uint32_t at, const std::byte* /*from*/) TREK_TILE_LAMBDA {
+        *reinterpret_cast<Words*>(to + at) = *task.shared<Words>(stage + at);
+      });
+    }
+    is_last = part.is_last_of_columns(of);
+    part.next(of, tile);
   }
   tensor::before_engine(true);
   task.sync();
@@ -627,7 +636,7 @@ class Execution {
       }
       if (streams_) {
         if (is_first) are_there = come();
-        if (!are_there) bring_columns(part);
+        if (!are_there) bring_columns(task_, of_, tile_, part, step_, arena_);
       }
       static_assert(kMostEights == 3);
       if (shares.count == 3)
@@ -650,18 +659,6 @@ class Execution {
   TREK_TILE_MEMBER bool come() const {
     tensor::barrier_wait(full(step_), parity(step_));
     return tasks_.are_there();
-  }
-  // Brings all parts of k of some columns; there are no more of them than stages.
-  TREK_TILE_MEMBER void bring_columns(Part part) const {
-    uint32_t step = step_;
-    bool is_last = false;
-    TREK_ROLLED
-    for (; !is_last; ++step) {
-      tensor::barrier_wait(full(step), parity(step));
-      bring_and_leave(task_, of_, tile_, part, stage_at(step), arena_);
-      is_last = part.is_last_of_columns(of_);
-      part.next(of_, tile_);
-    }
   }
   // The parts of k of some columns, of which this warp has kCount eights, or where that is one perhaps none; `part` is the
   // one behind them then.

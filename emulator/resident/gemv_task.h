@@ -77,7 +77,11 @@ template <bool kBf16>
 class GemvTasks {
  public:
   static constexpr uint32_t kArrivals = kWarpArrivals;
-  TREK_RESIDENT GemvTasks() : n_(same_for_all(Place().number())) {}
+  TREK_RESIDENT GemvTasks() {
+    const Place place;
+    n_ = same_for_all(place.number());
+    trapped_ = place.trapped();
+  }
 
   // The compiler is to see that it is in shared memory.
   TREK_RESIDENT const device::Gemv& of() const {
@@ -87,7 +91,10 @@ class GemvTasks {
     return same_for_all(static_cast<uint32_t>(slot().record.first));
   }
   TREK_RESIDENT uint32_t tag() const { return static_cast<uint32_t>(slot().due.moment >> 24); }
-  TREK_RESIDENT bool ready() const { return is_ready(pipeline(), slot(), Place()); }
+  TREK_RESIDENT bool ready() const {
+    barrier_wait(&pipeline().ready[n_ % kSlots], phase(n_));
+    return same_for_all(slot().skip != 0 || trapped_ ? 1 : 0) == 0;
+  }
   TREK_RESIDENT void inputs_came() const {
     if (thread_number() == 0 && pipeline().launch.profile != nullptr) slot().began = nanoseconds();
   }
@@ -100,7 +107,7 @@ class GemvTasks {
     store_volatile(bits, load_volatile(bits) | 1u << number % 32);
   }
   TREK_RESIDENT bool next() {
-    Place().go_on(false);
+    Place().go_on(trapped_);
     block_of_units(pipeline()).sync();
     ++n_;
     barrier_wait(&pipeline().filled[n_ % kSlots], phase(n_));
@@ -110,6 +117,7 @@ class GemvTasks {
  private:
   TREK_RESIDENT Slot& slot() const { return pipeline().slot[n_ % kSlots]; }
   uint32_t n_;
+  bool trapped_;
 };
 
 // Goes on to what comes behind them.
