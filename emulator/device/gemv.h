@@ -128,12 +128,12 @@ struct Tile {
 };
 // A part of it, from the first on: next() is the one behind, where it is_there().
 struct Part {
-  uint32_t column;  // in the tile
-  uint32_t columns;
-  uint32_t first_k;
-  uint32_t k;
+  uint32_t column = 0;  // in the tile
+  uint32_t columns = 0;
+  uint32_t first_k = 0;
+  uint32_t k = 0;
 
-  TREK_ON_DEVICE Part(const Gemv& of, const Tile& tile) : column(0), first_k(0) { take(of, tile); }
+  TREK_ON_DEVICE Part(const Gemv& of, const Tile& tile) { take(of, tile); }
   TREK_ON_DEVICE bool is_there(const Tile& tile) const { return column < tile.columns; }
   TREK_ON_DEVICE bool is_last_of_columns(const Gemv& of) const { return first_k + k == of.k; }
   TREK_ON_DEVICE void next(const Gemv& of, const Tile& tile) {

@@ -60,6 +60,13 @@ python3 tests/gpu/products_fast.py >"$out/products_fast.trek"
 quick 60 "$run" --test --engine resident --numerics fast --quiet "$out/products_fast.trek" 2>&1 | tail -n 3 | tee "$out/products_fast.log"
 grep -q ' 0 failed' "$out/products_fast.log" || fail "fast products"
 
+echo "== products of one row under fast numerics, near ref"
+if TREK_BIN=$p/bin quick 60 python3 tests/gpu/gemv.py resident 5; then
+  echo "gemv: as near as they must be"
+else
+  fail "products of one row"
+fi
+
 echo "== $modules random modules"
 (cd "$out" && quick 200 "$p/bin/engines-agree" resident --modules "$modules" --first 5000) | tail -n 12 | tee "$out/random.log"
 grep -q ": 0 differ" "$out/random.log" || fail "random modules"
