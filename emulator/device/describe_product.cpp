@@ -51,10 +51,6 @@ static_assert(4 * kThinRows * (kThinDepth / thin::kBlock) * (thin::kBlock + thin
 
 namespace {
 
-bool is_f32_or_16(DType type) {
-  return type == DType::f32 || type == DType::f16 || type == DType::bf16;
-}
-
 // Whether it is of one operand and nothing else.
 bool is_unary(Opcode opcode) {
   const isa::OpInfo& info = isa::info(opcode);

@@ -414,7 +414,7 @@ TREK_TILE void execute_thin(const Block& block, const Node& node, int64_t tile,
                      [&] { return thin_is_ready(block, node, environment, ready); });
 }
 
-#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+#ifdef TREK_FOR_CHAINS
 template <bool kBf16, class Tasks>
 TREK_TILE void execute_gemv(const Block& block, Tasks& tasks, std::byte* arena) {
   multiply_gemv<kBf16>(Task(block), tasks, arena);

@@ -10,18 +10,17 @@
 
 #include <cstdint>
 
-#include "emulator/device/node.h"
-#include "emulator/device/shared.h"
+#include "emulator/device/matrix_thin_cut.h"
 
 namespace trek::device {
 
 namespace gemv {
 
-inline constexpr uint32_t kDeep = 32;  // k of a step of tensor cores, which loads them at once
-inline constexpr uint32_t kEight = 8;  // columns of it
+using thin::kDeep;   // k of a step of tensor cores
+using thin::kEight;  // columns of it
 inline constexpr uint32_t kWarpBits = 3;
-inline constexpr uint32_t kWarps = 1 << kWarpBits;
-static_assert(32 * kWarps == kBlockThreads);
+using thin::kWarps;
+static_assert(kWarps == 1 << kWarpBits);
 inline constexpr uint32_t kMostEights = 3;     // of a warp
 inline constexpr uint32_t kMostColumns = 64;   // of a part
 inline constexpr uint32_t kMostItems = 4;      // of a row, of a thread: two words each

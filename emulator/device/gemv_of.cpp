@@ -9,8 +9,6 @@ using namespace gemv;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-bool is_half(DType type) { return type == DType::bf16 || type == DType::f16; }
-bool is_f32_or_16(DType type) { return type == DType::f32 || is_half(type); }
 DType type_of(const Operand& operand) { return static_cast<DType>(operand.dtype); }
 
 class Maker {
@@ -32,7 +30,8 @@ class Maker {
     to_.columns = static_cast<uint32_t>(std::min(of_.tile_columns, of_.n));
     to_.across = static_cast<uint32_t>(of_.across);
     to_.packed = to_.result_words = to_.beside = Areas::kNone;
-    if (!is_half(type_of(node_.operand(1))) || of_.k % kDeep != 0 || of_.n % kEight != 0 ||
+    const DType type = type_of(node_.operand(1));
+    if (!is_f32_or_16(type) || type == DType::f32 || of_.k % kDeep != 0 || of_.n % kEight != 0 ||
         to_.columns % kEight != 0)
       return std::nullopt;
     if (!take_left() || !take_right() || !take_tail() || !take_result()) return std::nullopt;
@@ -112,7 +111,7 @@ class Maker {
     const auto matrix = matrix_bytes(of_.b_batch, of_.b_matrix, 2);
     if (!matrix || *matrix % 16 != 0) return false;
     to_.right_matrix = *matrix;
-    to_.streams = stays_(right.offset) ? 1 : 0;
+    to_.streams = of_.thin.cut.immutable;
     const uint32_t room = to_.streams != 0 ? kStage : kPanelBytes;
     const uint32_t eight = kEight * (2 * to_.k + (to_.by_line != 0 ? kLinePad : 0));  // bytes
     if (to_.streams == 0 || eight <= room) {
@@ -127,7 +126,6 @@ class Maker {
       to_.part_k = ((to_.k + parts - 1) / parts + kDeep - 1) / kDeep * kDeep;
       to_.part_columns = kEight;
     }
-    if (to_.part_columns == 0) return false;
     to_.line = 2 * to_.part_k + kLinePad;
     uint32_t shares = 0;
     // Fewer columns where a warp has sums of no more.

@@ -91,12 +91,6 @@ TREK_TILE void give_turn(uint32_t warp) {
   asm volatile("bar.arrive %0, 64;" ::"r"(kTurnBarrier + warp) : "memory");
 }
 
-// A number that all lanes of a warp have. ptxas then knows that they do: no branch on it parts them.
-TREK_TILE uint32_t of_warp(uint32_t number) {
-  return static_cast<uint32_t>(
-      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(number), 0, 31));
-}
-
 // Multiplies the part at kPart, whose first slot is `first_step`, counted as Brought::first_step is, to the sums behind the
 // ring, where they are once all threads have met.
 template <class Of>
@@ -105,7 +99,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
   const Cut& cut = kept_cut(task);
   const uint32_t thread = task.thread();
   const uint32_t lane = thread % 32;
-  const uint32_t warp = of_warp(thread / 32);
+  const uint32_t warp = tensor::of_warp(thread / 32);
   const uint32_t groups = cut.groups;
   const uint32_t rows = part_rows(cut);
   const uint32_t of_group = kWarps / groups;  // warps
@@ -118,7 +112,7 @@ TREK_UNIT_CALL void multiply(Task task, uint32_t first_step) {
   if (group >= blocks) return;
   const uint32_t slot_bytes = Ring90::slot_bytes(Of::kPartColumns, rows);
   const uint32_t slots_bits = 32 - __builtin_clz(groups);  // 2 x groups are 1 << slots_bits
-  first_step = of_warp(first_step);
+  first_step = tensor::of_warp(first_step);
   const uint32_t shared = tensor::memory_of(task);
   const uint32_t sums = sums_at(shared, cut) + member * kOfWarp + lane * 16;
   if (group == 0) clear_sums<Of::kRows, Of::kColumns>(sums);

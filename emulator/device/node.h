@@ -148,11 +148,12 @@ struct Step {
   uint8_t unused;
 };
 
+constexpr bool is_f32_or_16(DType type) {
+  return type == DType::f32 || type == DType::bf16 || type == DType::f16;
+}
+
 // The commonest steps of networks: these a narrow program takes in lines of four, without a call.
 constexpr bool is_simple(Opcode opcode, DType from, DType to) {
-  const auto real = [](DType type) {
-    return type == DType::f32 || type == DType::bf16 || type == DType::f16;
-  };
   switch (opcode) {
     case Opcode::Copy:
     case Opcode::Where:
@@ -164,9 +165,10 @@ constexpr bool is_simple(Opcode opcode, DType from, DType to) {
     case Opcode::Relu:
     case Opcode::ReluGrad:
     case Opcode::Fma:
-      return real(from) && real(to);
+      return is_f32_or_16(from) && is_f32_or_16(to);
     case Opcode::Cast:
-      return (real(from) || from == DType::u8 || from == DType::boolean) && real(to);
+      return (is_f32_or_16(from) || from == DType::u8 || from == DType::boolean) &&
+             is_f32_or_16(to);
     default:
       return false;
   }

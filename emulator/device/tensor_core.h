@@ -125,6 +125,12 @@ TREK_TILE uint32_t shuffled(uint32_t value) {
   return got;
 }
 
+// A number that all lanes of a warp have. ptxas then knows that they do: no branch on it parts them.
+TREK_TILE uint32_t of_warp(uint32_t number) {
+  return static_cast<uint32_t>(
+      __nvvm_shfl_sync_idx_i32(0xFFFFFFFF, static_cast<int>(number), 0, 31));
+}
+
 // What the lane before has.
 TREK_TILE uint32_t shuffled_up(uint32_t value) {
   uint32_t got;

@@ -35,10 +35,9 @@ class CodeAtOnce : public resident::HostCode {
   CodeAtOnce(const resident::Image& image, size_t nodes) : nodes_(nodes) {
     for (const resident::Record& record : image.records) {
       if (!resident::is_of_unit(record.kind)) continue;
-      const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor;
-      const auto& node = *reinterpret_cast<const device::Node*>(at);
+      const device::Node& node = resident::node_of(image, record);
       if (static_cast<device::Kind>(node.kind) == device::Kind::matrix)
-        nodes_[record.node] = {multiply, reinterpret_cast<const uint32_t*>(at)};
+        nodes_[record.node] = {multiply, reinterpret_cast<const uint32_t*>(&node)};
     }
   }
   resident::NodeCode of(uint32_t node) const override { return nodes_[node]; }

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "emulator/device/gemv.h"
+#include "emulator/device/node.h"
 #include "emulator/jit/separate.h"
 #include "emulator/loading.h"
 #include "emulator/plan/link.h"
@@ -64,9 +64,8 @@ Wanted wanted_of(const plan::Plan& plan, const resident::Image& image, Choice ch
     if (!resident::is_of_unit(record.kind) || seen[record.node]) continue;
     seen[record.node] = true;
     if (choice == Choice::repaying && !repays(plan, plan.nodes[record.node])) continue;
-    const size_t in_front = record.kind == resident::Kind::gemv ? sizeof(device::Gemv) : 0;
-    const std::byte* at = image.descriptors.data() + size_t{16} * record.descriptor + in_front;
-    Separated node = separated({at, reinterpret_cast<const device::Node*>(at)->bytes});
+    const device::Node& of = resident::node_of(image, record);
+    Separated node = separated({reinterpret_cast<const std::byte*>(&of), of.bytes});
     auto found = requests.find(text_of(node.record));
     if (found == requests.end()) {
       Request request;

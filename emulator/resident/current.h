@@ -46,9 +46,11 @@ TREK_RESIDENT device::Block block_of_units(const Shared& shared) {
           shared.launch.scratch_bytes};
 }
 
+TREK_RESIDENT std::byte* arena_of(const Shared& shared) {
+  return device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena));
+}
 TREK_RESIDENT device::Environment environment_of(const Shared& shared, const Slot& slot) {
-  return {device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)),
-          shared.launch.seed, slot.due.counters};
+  return {arena_of(shared), shared.launch.seed, slot.due.counters};
 }
 
 // Where a warp of the compute warps is: twice the number of its task, and 1 where one has trapped; and in a compiled

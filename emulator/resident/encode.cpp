@@ -11,8 +11,8 @@
 
 #include "emulator/device/brought.h"
 #include "emulator/device/describe.h"
-#include "emulator/device/gemv_of.h"
 #include "emulator/loading.h"
+#include "emulator/resident/gemv_nodes.h"
 #include "emulator/resident/pipeline.h"
 #include "emulator/resident/places.h"
 #include "emulator/resident/recurrent.h"
@@ -54,8 +54,6 @@ class Encoder {
   void place_weights();
   void find_gemv();
   void place_areas();
-  void tell_gemv(uint32_t node, const TaggedNode& tagged, const device::Areas& areas);
-  void leave_rows_here();
   void forget_standing();
   std::vector<uint64_t> pack(const std::vector<const device::Node*>& nodes, uint64_t used);
   void append_descriptors();
@@ -81,18 +79,16 @@ class Encoder {
     bool needs_full = false;      // the full build of the units
     std::vector<uint16_t> reads;  // the regions whose counters it reads
     std::vector<std::byte> bytes;
-    std::optional<device::Gemv> gemv;  // of Kind::gemv, in front of the node
     device::Node& node() { return *reinterpret_cast<device::Node*>(bytes.data()); }
   };
 
-  static bool is_for_chains(Descriptor& descriptor);
   int64_t append_brought(const Descriptor& descriptor, int64_t tile);
-  int64_t gemv_count(uint32_t task) const;
 
   const Plan& plan_;
   Image image_;
   isa::Problems problems_;
-  std::vector<Descriptor> descriptors_;  // per node
+  std::vector<Descriptor> descriptors_;            // per node
+  std::vector<std::optional<device::Gemv>> gemv_;  // the same, of Kind::gemv: in front of the node
   Places places_;
   TaggedNodes tagged_;
   std::vector<uint32_t> packed_;  // per task, from 0 on: of its processor's that are packed
@@ -176,53 +172,15 @@ void Encoder::place_weights() {
   }
 }
 
-// Which thin products are executed as GEMV: where there are such, and the kernel that has them has units for all else.
 void Encoder::find_gemv() {
-  if (!plan_.fast || !plan_.device.has_chains) return;
-  std::vector<std::pair<int64_t, int64_t>> written;  // bytes of the arena
-  for (const plan::Buffer& buffer : plan_.buffers)
-    if (!buffer.immutable) written.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
-  const auto stays = [&](int64_t offset) {
-    return std::ranges::none_of(
-        written, [&](const auto& bytes) { return offset >= bytes.first && offset < bytes.second; });
-  };
-  std::vector<std::optional<device::Gemv>> found;
-  for (Descriptor& descriptor : descriptors_) {
-    std::optional<device::Gemv>& gemv = found.emplace_back();
-    if (descriptor.kind == Kind::thin || descriptor.kind == Kind::long_thin)
-      gemv = device::gemv_of(descriptor.node(), stays);
-    if (!gemv && !is_for_chains(descriptor)) return;
-  }
-  for (size_t n = 0; n < found.size(); ++n) {
-    if (!found[n]) continue;
-    descriptors_[n].gemv = found[n];
+  std::vector<GemvCandidate> candidates;
+  for (Descriptor& descriptor : descriptors_)
+    candidates.push_back({&descriptor.node(), descriptor.kind, descriptor.needs_full});
+  gemv_ = gemv_nodes(plan_, candidates);
+  for (size_t n = 0; n < gemv_.size(); ++n) {
+    if (!gemv_[n]) continue;
     descriptors_[n].kind = Kind::gemv;
     image_.for_chains = true;
-  }
-}
-// Whether the kernel for chains has a unit for a node that is no GEMV.
-bool Encoder::is_for_chains(Descriptor& descriptor) {
-  switch (descriptor.kind) {
-    case Kind::in_order:
-    case Kind::early:
-    case Kind::stays:
-    case Kind::copied:
-      return false;
-    case Kind::thin:
-    case Kind::long_thin:
-      return true;
-    default:
-      break;
-  }
-  if (descriptor.needs_full) return false;
-  switch (static_cast<device::Kind>(descriptor.node().kind)) {
-    case device::Kind::matrix:
-    case device::Kind::optimizer:
-    case device::Kind::cross_entropy:
-    case device::Kind::clip:
-      return false;
-    default:
-      return true;
   }
 }
 
@@ -234,7 +192,7 @@ void Encoder::place_areas() {
   for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
   const RecurrentNodes recurrent = recurrent_nodes(plan_, nodes, places_);
   std::vector<bool> gemv;
-  for (const Descriptor& descriptor : descriptors_) gemv.push_back(descriptor.gemv.has_value());
+  for (const auto& of : gemv_) gemv.push_back(of.has_value());
   tagged_ = tagged_nodes_of(plan_, nodes, recurrent.may, gemv);
   forget_standing();
   const auto padded = [](uint64_t bytes) { return (bytes + 255) / 256 * 256; };
@@ -266,13 +224,13 @@ void Encoder::place_areas() {
     areas.left_line = of.left == kNone ? 0 : tagged_.nodes[of.left].result_line;
     areas.result_line = of.result_line;
     areas.beside = words_of(of.beside);
-    areas.packed = descriptors_[n].gemv ? device::Areas::kNone : packed[n];
+    areas.packed = gemv_[n] ? device::Areas::kNone : packed[n];
     areas.beside_operand = of.beside_operand;
     areas.result_index = of.result_index;
     areas.trips_before = of.is_carried ? 1 : 0;
-    if (descriptors_[n].gemv) {
-      tell_gemv(static_cast<uint32_t>(n), of, areas);
-      descriptors_[n].gemv->packed = packed[n];
+    if (gemv_[n]) {
+      tell_words(*gemv_[n], of, areas);
+      gemv_[n]->packed = packed[n];
     }
     if (of.bytes == 0 && of.left == kNone && areas.packed == device::Areas::kNone) continue;
     std::vector<std::byte>& bytes = descriptors_[n].bytes;
@@ -289,50 +247,6 @@ void Encoder::place_areas() {
                   node.matrix.thin.group.first_load;
     for (size_t l = 0; l < recurrent.carried[n].size(); ++l)
       loads[l].carried = recurrent.carried[n][l];
-  }
-}
-
-// What of a GEMV is in words.
-void Encoder::tell_gemv(uint32_t node, const TaggedNode& tagged, const device::Areas& areas) {
-  device::Gemv& to = *descriptors_[node].gemv;
-  to.result_words = areas.result;
-  if (tagged.left == kNone) return;
-  to.row = device::Gemv::words;
-  to.left = areas.left;
-  to.beside = areas.beside;
-  for (uint32_t s = 0; s < to.tails; ++s)
-    to.tail[s].in_words = tagged.beside != kNone && to.tail[s].step.reads_operand() &&
-                                  to.tail[s].step.index == areas.beside_operand
-                              ? 1
-                              : 0;
-  to.tail_stays = 1;  // what is not in words nothing writes, where the row is (tags.h)
-}
-
-// A row of f32 that a GEMV has made of one matrix, and the processor's next task has as its row, it finds in shared memory.
-void Encoder::leave_rows_here() {
-  const auto is_next = [&](const plan::Node& made, const plan::Node& reads) {
-    if (made.tasks != reads.tasks || made.region != reads.region) return false;
-    for (uint32_t t = 0; t < made.tasks; ++t) {
-      const plan::Task& before = plan_.tasks[made.first_task + t];
-      const std::vector<uint32_t>& queue = tasks_[before.processor];
-      const auto at = std::ranges::lower_bound(queue, made.first_task + t);
-      if (at + 1 == queue.end() || *(at + 1) != reads.first_task + t) return false;
-      if (plan_.tasks[*(at + 1)].first != before.first) return false;
-    }
-    return true;
-  };
-  for (size_t n = 0; n + 1 < descriptors_.size(); ++n) {
-    if (!descriptors_[n].gemv || !descriptors_[n + 1].gemv) continue;
-    device::Gemv& made = *descriptors_[n].gemv;
-    device::Gemv& reads = *descriptors_[n + 1].gemv;
-    const bool fits = static_cast<device::RowForm>(reads.form) == device::RowForm::softmax &&
-                      reads.row == device::Gemv::memory && reads.left == made.result &&
-                      made.inner == UINT32_MAX && made.across == 1 && made.n == reads.k &&
-                      static_cast<isa::DType>(made.result_type) == isa::DType::f32 &&
-                      reads.left_matrix == 4 * reads.k && reads.across == 1;
-    if (!fits || !is_next(plan_.nodes[n], plan_.nodes[n + 1])) continue;
-    made.leaves_here = 1;
-    reads.row = device::Gemv::here;
   }
 }
 
@@ -361,7 +275,7 @@ std::vector<uint64_t> Encoder::pack(const std::vector<const device::Node*>& node
     if (!device::is_thin(node) || innermost_loop(of.region) == kNoRegion) continue;
     uint64_t wanted = 0;
     if (plan_.device.interprets) {
-      const std::optional<device::Gemv>& gemv = descriptors_[n].gemv;
+      const std::optional<device::Gemv>& gemv = gemv_[n];
       if (!gemv || gemv->streams == 0 || gemv->by_line != 0) continue;
       wanted = static_cast<uint64_t>(of.main_type.shape.elements()) * 2 * gemv->k;
     } else {
@@ -387,11 +301,12 @@ std::vector<uint64_t> Encoder::pack(const std::vector<const device::Node*>& node
 }
 
 void Encoder::append_descriptors() {
-  for (Descriptor& descriptor : descriptors_) {
+  for (size_t n = 0; n < descriptors_.size(); ++n) {
+    Descriptor& descriptor = descriptors_[n];
     descriptor.at = static_cast<uint32_t>(image_.descriptors.size() / 16);
     descriptor.size = static_cast<uint16_t>((descriptor.bytes.size() + 15) / 16);
-    if (descriptor.gemv) {
-      const auto gemv = std::as_bytes(std::span(&*descriptor.gemv, 1));
+    if (gemv_[n]) {
+      const auto gemv = std::as_bytes(std::span(&*gemv_[n], 1));
       image_.descriptors.insert(image_.descriptors.end(), gemv.begin(), gemv.end());
       descriptor.size = sizeof(device::Gemv) / 16;
     }
@@ -419,15 +334,6 @@ int64_t Encoder::append_brought(const Descriptor& descriptor, int64_t tile) {
   image_.descriptors.resize(begin + sizeof brought);
   std::memcpy(image_.descriptors.data() + begin, &brought, sizeof brought);
   return static_cast<int64_t>(begin / 16);
-}
-
-int64_t Encoder::gemv_count(uint32_t task) const {
-  using device::gemv::Count;
-  const device::Gemv& of = *descriptors_[plan_.tasks[task].node].gemv;
-  if (of.streams == 0) return Count::kNotInStages;
-  if (of.by_line != 0) return Count::kAsTheyLie;
-  return of.packed == device::Areas::kNone ? Count::kNeverPacked
-                                           : Count::kPackedFrom + packed_[task];
 }
 
 uint16_t Encoder::innermost_loop(uint32_t region) const {
@@ -500,7 +406,7 @@ void Encoder::encode_task(uint32_t index) {
   std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
   record.first = task.first;
   record.count = places_.count[index] != 0     ? places_.count[index]
-                 : record.kind == Kind::gemv   ? gemv_count(index)
+                 : record.kind == Kind::gemv   ? gemv_count(*gemv_[task.node], packed_[index])
                  : record.kind == Kind::copied ? append_brought(descriptor, task.first)
                                                : task.count + packed_[index];
   record.loop = innermost_loop(task.region);
@@ -609,7 +515,7 @@ isa::Result<Image> Encoder::run() {
   find_gemv();
   place_areas();
   sort_tasks();
-  leave_rows_here();
+  leave_rows_here(plan_, tasks_, gemv_);
   append_descriptors();
   image_.giver = find_giver();
   image_.processors = static_cast<uint32_t>(plan_.device.processors);
@@ -630,6 +536,12 @@ isa::Result<Image> Encoder::run() {
 }
 
 }  // namespace
+
+const device::Node& node_of(const Image& image, const Record& record) {
+  const size_t in_front = record.kind == Kind::gemv ? sizeof(device::Gemv) : 0;
+  return *reinterpret_cast<const device::Node*>(image.descriptors.data() +
+                                                size_t{16} * record.descriptor + in_front);
+}
 
 isa::Result<Image> encode(const Plan& plan) { return Encoder(plan).run(); }
 

@@ -41,6 +41,9 @@ struct Image {
   bool for_chains = false;  // it is for the kernel for chains of small products
 };
 
+// The descriptor of the node that a record of a unit is a tile of, before code is made for it.
+const device::Node& node_of(const Image& image, const Record& record);
+
 // Refuses, by name, a plan that is beyond the records' limits (regions, nodes, waits of one task).
 isa::Result<Image> encode(const plan::Plan& plan);
 

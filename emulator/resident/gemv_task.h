@@ -10,7 +10,7 @@
 namespace trek::resident {
 namespace {
 
-#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+#ifdef TREK_FOR_CHAINS
 
 // The filler's: has the columns of tasks brought, ahead of the block, to memory that other units work in. So not before a task
 // of another kind that comes in between has been executed.
@@ -37,11 +37,9 @@ class Bringing {
     const bool are_there = same_for_all(is_there(shared, count_) ? 1 : 0) != 0;
     if (thread_number() % 32 == 0) slot.are_there = are_there ? 1 : 0;
     warp_sync();
-    step_ = device::gemv::bring(
-        *reinterpret_cast<const device::Gemv*>(slot.descriptor),
-        static_cast<uint32_t>(slot.record.first),
-        device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)), are_there,
-        step_);
+    step_ = device::gemv::bring(*reinterpret_cast<const device::Gemv*>(slot.descriptor),
+                                static_cast<uint32_t>(slot.record.first), arena_of(shared),
+                                are_there, step_);
   }
 
   // Behind the last: no phase of a barrier is left that nobody has waited for.
@@ -125,10 +123,18 @@ template <bool kBf16>
 TREK_RESIDENT_CALL void perform_gemv() {
   Shared& shared = pipeline();
   GemvTasks<kBf16> tasks;
-  device::execute_gemv<kBf16>(
-      block_of_units(shared), tasks,
-      device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
+  device::execute_gemv<kBf16>(block_of_units(shared), tasks, arena_of(shared));
 }
+
+#else
+
+// Elsewhere none are.
+class Bringing {
+ public:
+  TREK_RESIDENT void look_at(const Slot& /*slot*/) {}
+  TREK_RESIDENT void bring(Shared& /*shared*/, uint32_t /*n*/) {}
+  TREK_RESIDENT void end() const {}
+};
 
 #endif
 

@@ -13,16 +13,12 @@ namespace {
 // Has the records and the descriptors of the tasks brought into their slots, 16 bytes a lane.
 TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
   constexpr uint32_t kRecordLines = sizeof(Record) / 16;
-#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
   Bringing columns;
-#endif
   for (uint32_t n = 0;; ++n) {
     Slot& slot = shared.slot[n % kSlots];
     barrier_wait(&shared.named[n % kSlots], phase(n));
     const auto* record = reinterpret_cast<const unsigned char*>(slot.source);
-#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
     columns.look_at(slot);
-#endif
     if (record != nullptr && slot.is_here == 0) {
       const uint32_t lines = kRecordLines + slot.lines;
       const unsigned char* descriptors = slot.descriptors;
@@ -42,14 +38,10 @@ TREK_RESIDENT void fill_all(Shared& shared, uint32_t lane) {
     }
     arrive_fetched(&shared.filled[n % kSlots]);
     warp_arrive(&shared.filled[n % kSlots], lane);
-#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
-    if (record == nullptr) columns.end();
-#endif
-    if (record == nullptr) return;
-#if defined(TREK_SM90A) && defined(TREK_FOR_CHAINS)
+    if (record == nullptr) break;
     columns.bring(shared, n);
-#endif
   }
+  columns.end();
 }
 
 // Polls the waits of every slot; the lanes take one each. What can be said of a task is said before, so that nothing but
@@ -95,9 +87,7 @@ class Copied {
   TREK_RESIDENT device::tensor::Bringing& here() const {
     return shared_.slot[n_ % kSlots].bringing;
   }
-  TREK_RESIDENT std::byte* arena() const {
-    return device::in_device_memory(reinterpret_cast<std::byte*>(shared_.launch.arena));
-  }
+  TREK_RESIDENT std::byte* arena() const { return arena_of(shared_); }
   TREK_RESIDENT device::tensor::Bringing& behind() const {
     return shared_.slot[(n_ + 1) % kSlots].bringing;
   }

@@ -144,7 +144,7 @@ class Settling {
   // A kernel that interprets has late waits of few kinds of tasks: other nodes that would have some have no words.
   void forget(const std::vector<uint32_t>& nodes) {
     for (const uint32_t n : nodes) {
-      if (!found_.may_be_late.empty() && found_.may_be_late[n]) continue;
+      if (found_.may_be_late[n]) continue;
       found_.nodes[n].left = found_.nodes[n].beside = kNone;
       found_.nodes[n].is_carried = false;
       found_.nodes[n].left_begin = found_.nodes[n].left_words = 0;

@@ -155,7 +155,7 @@ TREK_RESIDENT_CALL bool perform_stays() {
   Shared& shared = pipeline();
   Staying tasks;
   device::execute_stays(block_of_units(shared), tasks,
-                        device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
+                        arena_of(shared));
   return tasks.has_gone_on();
 }
 #endif

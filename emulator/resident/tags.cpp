@@ -33,7 +33,6 @@ class Finder {
       : plan_(plan),
         nodes_(nodes),
         recurrent_(recurrent),
-        gemv_(gemv),
         found_(plan, plan.device.interprets ? gemv : std::vector<bool>(plan.nodes.size(), true)) {}
 
   TaggedNodes run() {
@@ -73,7 +72,7 @@ class Finder {
     const Node* node = nodes_[n];
     if (node == nullptr || !device::is_thin(*node)) return false;
     const device::Thin& cut = node->matrix.thin.cut;
-    if (plan_.device.interprets && !gemv_[n] &&
+    if (plan_.device.interprets && !found_.may_be_late[n] &&
         (cut.stays == 0 || (is_group(*node) && !recurrent_[n]) || !has_room_for_areas(*node)))
       return false;
     return cut.rows == 1 && cut.alone != 0 &&
@@ -337,7 +336,6 @@ class Finder {
   const plan::Plan& plan_;
   std::span<const Node* const> nodes_;
   const std::vector<bool>& recurrent_;
-  const std::vector<bool>& gemv_;
   TaggedNodes found_;
   std::vector<uint32_t> writer_;  // per buffer: the node, kMany, or kNone
   std::vector<uint32_t> raiser_;  // per counter, the same

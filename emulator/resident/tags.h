@@ -42,7 +42,8 @@ struct TaggedNode {
 };
 
 struct TaggedNodes {
-  explicit TaggedNodes(const plan::Plan& plan) : TaggedNodes(plan, {}) {}
+  explicit TaggedNodes(const plan::Plan& plan)
+      : TaggedNodes(plan, std::vector<bool>(plan.nodes.size())) {}
   TaggedNodes(const plan::Plan& plan, std::vector<bool> late_nodes)
       : may_be_late(std::move(late_nodes)),
         nodes(plan.nodes.size()),
@@ -51,8 +52,7 @@ struct TaggedNodes {
         first_trip(plan.waits.size()),
         more(plan.tasks.size()) {}
 
-  // Per node of the plan: its tasks may wait behind their work; none may, where it is empty.
-  std::vector<bool> may_be_late;
+  std::vector<bool> may_be_late;  // per node of the plan: its tasks may wait behind their work
   std::vector<TaggedNode> nodes;  // the same
   std::vector<bool> late;         // per Plan::waits: behind the work
   std::vector<bool> left_out;     // the same: nowhere (late_waits.h)

@@ -140,9 +140,7 @@ class Recurrent {
 TREK_RESIDENT_CALL void perform_recurrent() {
   Shared& shared = pipeline();
   Recurrent tasks;
-  device::execute_recurrent(
-      block_of_units(shared), tasks,
-      device::in_device_memory(reinterpret_cast<std::byte*>(shared.launch.arena)));
+  device::execute_recurrent(block_of_units(shared), tasks, arena_of(shared));
 }
 #endif
 

@@ -19,17 +19,16 @@ struct Encoded {
   std::vector<const device::Node*> nodes;  // of the plan; null where no unit executes it
 };
 
-inline Encoded encoded(const std::string& program, const plan::Device& device) {
+inline Encoded encoded(const std::string& program, const plan::Device& device, bool fast = false) {
   const isa::Module module = plan::test::assembled(program);
-  plan::Plan plan = plan::test::linked(module, device);
+  plan::Plan plan =
+      fast ? plan::test::linked_fast(module, device) : plan::test::linked(module, device);
   auto image = encode(plan);
   REQUIRE(image);
   Encoded all = {std::move(plan), image.take(), {}};
   all.nodes.resize(all.plan.nodes.size());
   for (const Record& record : all.image.records)
-    if (is_of_unit(record.kind))
-      all.nodes[record.node] = reinterpret_cast<const device::Node*>(
-          all.image.descriptors.data() + size_t{16} * record.descriptor);
+    if (is_of_unit(record.kind)) all.nodes[record.node] = &node_of(all.image, record);
   return all;
 }
 

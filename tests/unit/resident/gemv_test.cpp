@@ -9,8 +9,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "emulator/resident/encode.h"
-#include "tests/unit/plan/run.h"
 #include "tests/unit/resident/encoded.h"
 
 namespace trek::resident::test {
@@ -44,26 +42,11 @@ plan::Device device_with_chains(int processors) {
   device.has_tagged_moves = device.has_chains = true;
   return device;
 }
-struct Chains {
-  plan::Plan plan;
-  Image image;
-};
-Chains chains_of(const std::string& program, bool fast, const plan::Device& device) {
-  const isa::Module module = plan::test::assembled(program);
-  plan::LinkOptions options;
-  options.fast = fast;
-  auto linked = plan::link(module, device, options);
-  REQUIRE(linked);
-  plan::Plan plan = linked.take();
-  auto image = encode(plan);
-  REQUIRE(image);
-  return {std::move(plan), image.take()};
-}
 const Gemv& gemv_of(const Image& image, const Record& record) {
   return *reinterpret_cast<const Gemv*>(image.descriptors.data() + size_t{16} * record.descriptor);
 }
 // The nodes that are executed so, in order.
-std::vector<const Gemv*> all_of(const Chains& all) {
+std::vector<const Gemv*> all_of(const Encoded& all) {
   std::vector<const Gemv*> found(all.plan.nodes.size());
   for (const Record& record : all.image.records)
     if (record.kind == Kind::gemv) found[record.node] = &gemv_of(all.image, record);
@@ -77,7 +60,7 @@ TEST_CASE(
     "products of one row are GEMV under fast numerics, where the kernel has units for all else") {
   for (const int processors : {8, 16}) {
     const plan::Device device = device_with_chains(processors);
-    const Chains chains = chains_of(fmt::format(kLayers, ""), true, device);
+    const Encoded chains = encoded(fmt::format(kLayers, ""), device, true);
     CHECK(chains.image.for_chains);
     const std::vector<const Gemv*> found = all_of(chains);
     REQUIRE(found.size() == 3);
@@ -95,11 +78,11 @@ TEST_CASE(
     CHECK(found[2]->packed == Areas::kNone);
     CHECK(found[2]->by_line == 1);
 
-    const Chains strict = chains_of(fmt::format(kLayers, ""), false, device);
+    const Encoded strict = encoded(fmt::format(kLayers, ""), device);
     CHECK_FALSE(strict.image.for_chains);
     CHECK(all_of(strict).empty());
-    const Chains other =
-        chains_of(fmt::format(kLayers, "@product = matmul @wide, @wide, tb"), true, device);
+    const Encoded other =
+        encoded(fmt::format(kLayers, "@product = matmul @wide, @wide, tb"), device, true);
     CHECK_FALSE(other.image.for_chains);
     CHECK(all_of(other).empty());
   }
@@ -107,7 +90,7 @@ TEST_CASE(
 
 TEST_CASE("each of a processor's tiles that are packed has a number of its own") {
   for (const int processors : {1, 3, 40}) {
-    const Chains all = chains_of(fmt::format(kLayers, ""), true, device_with_chains(processors));
+    const Encoded all = encoded(fmt::format(kLayers, ""), device_with_chains(processors), true);
     for (const uint32_t queue : all.image.queues) {
       std::set<int64_t> numbers;
       size_t packed = 0;
@@ -155,9 +138,9 @@ TEST_CASE("the parts of a tile are all of its columns, and each has room in a st
                          by_line ? "by line" : "side by side", processors));
         const std::string weights = by_line ? fmt::format("{},{}", shape.n, shape.k)
                                             : fmt::format("{},{}", shape.k, shape.n);
-        const Chains all =
-            chains_of(fmt::format(kOne, shape.k, weights, shape.n, "bf16", by_line ? ", tb" : ""),
-                      true, device_with_chains(processors));
+        const Encoded all =
+            encoded(fmt::format(kOne, shape.k, weights, shape.n, "bf16", by_line ? ", tb" : ""),
+                    device_with_chains(processors), true);
         const std::vector<const Gemv*> found = all_of(all);
         // Tiles that are no whole eights of columns are other products'.
         if (found.empty() && processors != 1) continue;

@@ -43,10 +43,6 @@ Encoded encoded(const std::string& program, int processors) {
   REQUIRE(image);
   return {std::move(plan), image.take()};
 }
-const device::Node& node_of(const Image& image, const Record& record) {
-  return *reinterpret_cast<const device::Node*>(image.descriptors.data() +
-                                                size_t{16} * record.descriptor);
-}
 size_t staying(const Encoded& all) {
   std::set<uint32_t> nodes;
   for (const Record& record : all.image.records)

@@ -1,0 +1,114 @@
+#include "emulator/resident/gemv_nodes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "emulator/device/gemv_of.h"
+
+namespace trek::resident {
+namespace {
+
+using device::Gemv;
+using plan::kNone;
+
+// Whether the kernel for chains has a unit for a node that is no GEMV.
+bool is_for_chains(const GemvCandidate& candidate) {
+  switch (candidate.kind) {
+    case Kind::in_order:
+    case Kind::early:
+    case Kind::stays:
+    case Kind::copied:
+      return false;
+    case Kind::thin:
+    case Kind::long_thin:
+      return true;
+    default:
+      break;
+  }
+  if (candidate.needs_full) return false;
+  switch (static_cast<device::Kind>(candidate.node->kind)) {
+    case device::Kind::matrix:
+    case device::Kind::optimizer:
+    case device::Kind::cross_entropy:
+    case device::Kind::clip:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Whether each task of `reads` is the next of its processor behind the one of `made` that has the same tile.
+bool is_next(const plan::Plan& plan, const std::vector<std::vector<uint32_t>>& tasks,
+             const plan::Node& made, const plan::Node& reads) {
+  if (made.tasks != reads.tasks || made.region != reads.region) return false;
+  for (uint32_t t = 0; t < made.tasks; ++t) {
+    const plan::Task& before = plan.tasks[made.first_task + t];
+    const std::vector<uint32_t>& queue = tasks[before.processor];
+    const auto at = std::ranges::lower_bound(queue, made.first_task + t);
+    if (at + 1 == queue.end() || *(at + 1) != reads.first_task + t) return false;
+    if (plan.tasks[*(at + 1)].first != before.first) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::optional<Gemv>> gemv_nodes(const plan::Plan& plan,
+                                            std::span<const GemvCandidate> nodes) {
+  std::vector<std::optional<Gemv>> found(nodes.size());
+  if (!plan.fast || !plan.device.has_chains) return found;
+  std::vector<std::pair<int64_t, int64_t>> written;  // bytes of the arena
+  for (const plan::Buffer& buffer : plan.buffers)
+    if (!buffer.immutable) written.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
+  const auto stays = [&](int64_t offset) {
+    return std::ranges::none_of(
+        written, [&](const auto& bytes) { return offset >= bytes.first && offset < bytes.second; });
+  };
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].kind == Kind::thin || nodes[n].kind == Kind::long_thin)
+      found[n] = device::gemv_of(*nodes[n].node, stays);
+    if (!found[n] && !is_for_chains(nodes[n]))
+      return std::vector<std::optional<Gemv>>(nodes.size());
+  }
+  return found;
+}
+
+void tell_words(Gemv& to, const TaggedNode& tagged, const device::Areas& areas) {
+  to.result_words = areas.result;
+  if (tagged.left == kNone) return;
+  to.row = Gemv::words;
+  to.left = areas.left;
+  to.beside = areas.beside;
+  for (uint32_t s = 0; s < to.tails; ++s) {
+    const device::TailStep& step = to.tail[s].step;
+    if (tagged.beside != kNone && step.reads_operand() && step.index == areas.beside_operand)
+      to.tail[s].in_words = 1;
+  }
+  to.tail_stays = 1;  // what is not in words nothing writes, where the row is (tags.h)
+}
+
+void leave_rows_here(const plan::Plan& plan, const std::vector<std::vector<uint32_t>>& tasks,
+                     std::span<std::optional<Gemv>> nodes) {
+  for (size_t n = 0; n + 1 < nodes.size(); ++n) {
+    if (!nodes[n] || !nodes[n + 1]) continue;
+    Gemv& made = *nodes[n];
+    Gemv& reads = *nodes[n + 1];
+    const bool fits = static_cast<device::RowForm>(reads.form) == device::RowForm::softmax &&
+                      reads.row == Gemv::memory && reads.left == made.result &&
+                      made.inner == UINT32_MAX && made.across == 1 && made.n == reads.k &&
+                      static_cast<isa::DType>(made.result_type) == isa::DType::f32 &&
+                      reads.left_matrix == 4 * reads.k && reads.across == 1;
+    if (!fits || !is_next(plan, tasks, plan.nodes[n], plan.nodes[n + 1])) continue;
+    made.leaves_here = 1;
+    reads.row = Gemv::here;
+  }
+}
+
+int64_t gemv_count(const Gemv& of, uint32_t number) {
+  using device::gemv::Count;
+  if (of.streams == 0) return Count::kNotInStages;
+  if (of.by_line != 0) return Count::kAsTheyLie;
+  return of.packed == device::Areas::kNone ? Count::kNeverPacked : Count::kPackedFrom + number;
+}
+
+}  // namespace trek::resident
