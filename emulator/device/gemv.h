@@ -26,6 +26,7 @@ inline constexpr uint32_t kMostColumns = 64;   // of a part
 inline constexpr uint32_t kMostItems = 4;      // of a row, of a thread: two words each
 inline constexpr uint32_t kMostNorm = 1024;    // elements of a row that is normed
 inline constexpr uint32_t kMostSoftmax = 128;  // and of one that goes through a softmax
+inline constexpr uint32_t kMostBeside = 2;     // operands of a tail
 inline constexpr uint32_t kLinePad =
     16;  // bytes behind a column, so that lines begin in other banks
 
@@ -35,11 +36,10 @@ inline constexpr uint32_t kRow = 2 * 1024;          // the row, of 16 bits
 inline constexpr uint32_t kSums =
     kRow + 2 * kThinDepth;  // [turn][share of k][column], of two parts in turn
 inline constexpr uint32_t kSumsBytes = 4 * kWarps * kMostEights * kEight;
-inline constexpr uint32_t kWide = kSums + 2 * kSumsBytes;      // a row of f32 that is normed
-inline constexpr uint32_t kHere = kWide + 4 * kMostNorm;       // one that the next task reads
-inline constexpr uint32_t kBeside = kHere + 4 * kMostSoftmax;  // [step of the tail][column]
+inline constexpr uint32_t kWide = kSums + 2 * kSumsBytes;  // a row of f32 that is normed
+inline constexpr uint32_t kHere = kWide + 4 * kMostNorm;   // one that the next task reads
 // Columns that something writes.
-inline constexpr uint32_t kPanel = (kBeside + 4 * kMaxTail * kMostColumns + 127) / 128 * 128;
+inline constexpr uint32_t kPanel = (kHere + 4 * kMostSoftmax + 127) / 128 * 128;
 inline constexpr uint32_t kStages = 4;
 inline constexpr uint32_t kStage = 38 * 1024;
 inline constexpr uint32_t kRing = kSharedBytes - kStages * kStage;
@@ -56,16 +56,26 @@ struct GemvRing {
   uint32_t unused;
 };
 
-// A step of the tail: a TailStep, and where what stands beside the value lies.
-struct GemvTail {
-  int64_t offset;  // of the operand
-  float scalar;
-  TailStep step;
-  uint8_t type;      // DType of the operand
-  uint8_t in_words;  // it comes in words, at Gemv::beside
+// An operand of the tail: where what stands beside an output is.
+struct alignas(16) GemvBeside {
+  int64_t offset;
+  uint8_t is_there;
+  uint8_t type;  // DType
+  uint8_t by_column;
+  uint8_t pair_bits;  // 1: two of 16 bits come together
+  uint8_t shift;      // bytes from one that comes to the next: 1 << shift
+  uint8_t in_words;
   uint8_t unused[2];
 };
-static_assert(sizeof(GemvTail) == 24);
+static_assert(sizeof(GemvBeside) == 16);
+// A step of the tail: a TailStep, and what stands beside the value.
+struct alignas(16) GemvTail {
+  TailStep step;
+  float scalar;
+  uint8_t operand;  // the number of a GemvBeside, or gemv::kMostBeside
+  uint8_t unused[3];
+};
+static_assert(sizeof(GemvTail) == 16);
 
 struct alignas(16) Gemv {
   enum Row : uint8_t {
@@ -78,7 +88,6 @@ struct alignas(16) Gemv {
   int64_t packed;  // the columns of all tiles as they lie in stages; Areas::kNone
   int64_t result;
   int64_t result_words;  // Areas::kNone
-  int64_t beside;        // words of what a step of the tail reads
   int64_t scale;         // of a norm
   int64_t shift;
   int64_t outer;  // a result goes to (element / inner) * outer + element % inner
@@ -106,22 +115,26 @@ struct alignas(16) Gemv {
   uint8_t scales_stay;
   uint8_t tail_stays;   // nothing writes what the tail reads as it lies
   uint8_t leaves_here;  // the result is the row of the processor's next task, which finds it here
-  uint8_t unused[9];
+  uint8_t unused[1];
+  GemvBeside beside[gemv::kMostBeside];
   GemvTail tail[kMaxTail];
 };
-static_assert(sizeof(Gemv) == 272 && sizeof(Gemv) % 16 == 0);
+static_assert(sizeof(Gemv) == 240);
 
 namespace gemv {
 
+// What the record of tile `number` has as its first.
+inline int64_t first_of(const Gemv& of, uint32_t number) {
+  return int64_t{number / of.across} << 32 | number % of.across * of.columns;
+}
 // A tile: where its columns are.
 struct Tile {
   uint32_t matrix;
   uint32_t column;
   uint32_t columns;
 
-  TREK_ON_DEVICE Tile(const Gemv& of, uint32_t number)
-      : matrix(number < of.across ? 0 : number / of.across),
-        column((number - matrix * of.across) * of.columns) {
+  TREK_ON_DEVICE Tile(const Gemv& of, int64_t first)
+      : matrix(static_cast<uint32_t>(first >> 32)), column(static_cast<uint32_t>(first)) {
     columns = of.n - column < of.columns ? of.n - column : of.columns;
   }
 };

@@ -29,7 +29,7 @@ class Maker {
     to_.k = static_cast<uint32_t>(of_.k);
     to_.columns = static_cast<uint32_t>(std::min(of_.tile_columns, of_.n));
     to_.across = static_cast<uint32_t>(of_.across);
-    to_.packed = to_.result_words = to_.beside = Areas::kNone;
+    to_.packed = to_.result_words = Areas::kNone;
     const DType type = type_of(node_.operand(1));
     if (!is_f32_or_16(type) || type == DType::f32 || of_.k % kDeep != 0 || of_.n % kEight != 0 ||
         to_.columns % kEight != 0)
@@ -142,19 +142,31 @@ class Maker {
   bool take_tail() {
     to_.tails = of_.tail_steps;
     to_.tail_stays = 1;
+    uint32_t operands = 0;
     for (uint32_t s = 0; s < of_.tail_steps; ++s) {
       GemvTail& to = to_.tail[s];
       to.step = of_.tail[s];
+      to.operand = kMostBeside;
       if (to.step.second == TailStep::scalar)
         to.scalar = as_float(static_cast<uint64_t>(node_.scalar(to.step.index).value));
       if (!to.step.reads_operand()) continue;
       const Operand& from = node_.operand(to.step.index);
       if (!is_f32_or_16(type_of(from)) || from.scalar != kNoScalar || from.offset % 4 != 0)
         return false;
-      to.offset = from.offset;
-      to.type = from.dtype;
+      if (operands == kMostBeside) return false;
+      to.operand = static_cast<uint8_t>(operands++);
+      GemvBeside& beside = to_.beside[to.operand];
+      beside.offset = from.offset;
+      beside.is_there = 1;
+      beside.type = from.dtype;
+      beside.by_column = to.step.second == TailStep::row ? 1 : 0;
+      beside.pair_bits = type_of(from) == DType::f32 ? 0 : 1;
+      beside.shift = 2;
       if (!stays_(from.offset)) to_.tail_stays = 0;
     }
+    // What is rounded as the result is rounded there.
+    if (to_.tails != 0 && to_.tail[to_.tails - 1].step.to == node_.result(0).dtype)
+      to_.tail[to_.tails - 1].step.to = static_cast<uint8_t>(DType::f32);
     return true;
   }
 

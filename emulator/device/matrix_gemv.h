@@ -25,6 +25,13 @@ namespace trek::device {
 
 namespace gemv {
 
+// Has a value worked out where this stands: before a wait, not behind it, where it is wanted.
+TREK_TILE void settle(uint32_t& value) { asm volatile("" : "+r"(value)); }
+template <class T>
+TREK_TILE void settle(T*& value) {
+  asm volatile("" : "+l"(value));
+}
+
 // What a warp multiplies of parts that have the same columns: some eights of them, of k a share of the steps.
 struct Shares {
   uint32_t columns;
@@ -56,6 +63,9 @@ struct Shares {
     row = shared_address(
         task.shared<std::byte>(lane < 4 ? kRow + 16 * lane + 2 * kDeep * share : kZeros));
     on = lane < 4 ? 2 * kDeep << bits : 0;
+    for (uint32_t* each :
+         {&columns, &share, &first, &groups, &count, &at, &across, &down, &row, &on})
+      settle(*each);
   }
 };
 
@@ -133,17 +143,18 @@ struct Products {
   }
 };
 
-// A step of a tail that is not the commonest. Called: it is more code than all else that a thread does with an output.
+// Steps of a tail that are not the commonest. Called: they are more code than all else that a thread does with an output.
 TREK_UNIT_CALL float other_step(TailStep step, float value, float other) {
   return thin::apply_tail_step(step, value, other);
 }
+TREK_UNIT_CALL float gelu_step(float value) { return semantics::gelu_tanh(value); }
 
 // A thread's output of a part: where it goes, and what stands beside it, which is asked for before the row is there.
 class Output {
  public:
   TREK_TILE_MEMBER Output(const Task& task, const Gemv& of, const Tile& tile, const Part& part,
                           std::byte* arena)
-      : of_(of), thread_(task.thread()), columns_(part.columns) {
+      : of_(of), arena_(arena), thread_(task.thread()), columns_(part.columns) {
     column_ = tile.column + part.column + (has() ? thread_ : 0);
     element_ = tile.matrix * of.n + column_;
     is_f32_ = static_cast<DType>(of.result_type) == DType::f32;
@@ -156,67 +167,61 @@ class Output {
     words_ = of.result_words == Areas::kNone
                  ? nullptr
                  : arena + of.result_words + uint64_t{is_f32_ ? kWord : kWord / 2} * element_;
+    settle(column_);
+    settle(element_);
+    settle(at_);
+    settle(words_);
   }
-  // What comes as it lies: the word that it is in.
-  TREK_TILE_MEMBER void ask(const Task& task, const std::byte* arena) const {
+  TREK_TILE_MEMBER void ask() {
     if (!has()) return;
-    TREK_ROLLED
-    for (uint32_t s = 0; s < of_.tails; ++s) {
-      const GemvTail& tail = of_.tail[s];
-      if (tail.step.reads_operand() && tail.in_words == 0)
-        copy_ahead<4>(shared_address(task.shared<std::byte>(beside_at(s))),
-                      arena + tail.offset + uint64_t{4} * (place(tail) >> half_bits(tail)));
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kMostBeside; ++i) {
+      const GemvBeside& beside = of_.beside[i];
+      if (beside.is_there == 0) break;
+      raw_[i] = beside.in_words != 0 ? ask_once(at(beside)) : read<uint32_t>(at(beside), 0);
     }
-    commit_copies();
-  }
-  // And what comes in words.
-  TREK_TILE_MEMBER void ask_word(const std::byte* arena) {
-    if (of_.beside == Areas::kNone || !has()) return;
-    beside_ = arena + of_.beside;
-    TREK_ROLLED
-    for (uint32_t s = 0; s < of_.tails; ++s) {
-      const GemvTail& tail = of_.tail[s];
-      if (tail.in_words != 0) beside_ += uint64_t{kWord} * (place(tail) >> half_bits(tail));
-    }
-    word_ = ask_once(beside_);
   }
 
   // The output, of sums at `sums`, [share of `shares`][column]; by all threads.
   TREK_TILE_MEMBER void finish(const Task& task, uint32_t sums, uint32_t shares, uint32_t tag) {
     if (thread_ / 32 * 32 >= columns_) return;  // a warp that has none
-    wait_for_copies(0);
     float value = added(task.shared<float>(sums) + (has() ? thread_ : 0), shares);
+    float others[kMostBeside] = {};
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kMostBeside; ++i) {
+      const GemvBeside& beside = of_.beside[i];
+      if (beside.is_there == 0) break;
+      if (beside.in_words != 0 && has()) ask_until(raw_[i], at(beside), tag);
+      others[i] = thin::from_word(static_cast<DType>(beside.type), static_cast<uint32_t>(raw_[i]),
+                                  place(beside));
+    }
+    static_assert(kMostBeside == 2);
     TREK_ROLLED
     for (uint32_t s = 0; s < of_.tails; ++s) {
       const GemvTail& tail = of_.tail[s];
       const TailStep step = tail.step;
-      float other = tail.scalar;
-      if (step.reads_operand()) {
-        uint32_t raw = has() ? *task.shared<Aliased<uint32_t>>(beside_at(s)) : 0;
-        if (tail.in_words != 0) {
-          if (has()) ask_until(word_, beside_, tag);
-          raw = static_cast<uint32_t>(word_);
-        }
-        other = thin::from_word(static_cast<DType>(tail.type), raw, place(tail));
-      }
-      value = static_cast<Opcode>(step.opcode) == Opcode::Add &&
-                      static_cast<DType>(step.to) == DType::f32
-                  ? semantics::add(value, other)
-                  : other_step(step, value, other);
+      const float other = tail.operand == 0   ? others[0]
+                          : tail.operand == 1 ? others[1]
+                                              : tail.scalar;
+      const auto opcode = static_cast<Opcode>(step.opcode);
+      const bool is_rounded = static_cast<DType>(step.to) != DType::f32;
+      if (opcode == Opcode::Add && !is_rounded)
+        value = semantics::add(value, other);
+      else if (opcode == Opcode::GeluTanh && !is_rounded)
+        value = gelu_step(value);
+      else
+        value = other_step(step, value, other);
     }
     give(task, value, tag);
   }
 
  private:
   TREK_TILE_MEMBER bool has() const { return thread_ < columns_; }
-  TREK_TILE_MEMBER uint32_t beside_at(uint32_t step) const {
-    return kBeside + 4 * (step * kMostColumns + thread_);
+  TREK_TILE_MEMBER uint32_t place(const GemvBeside& beside) const {
+    return beside.by_column != 0 ? column_ : element_;
   }
-  TREK_TILE_MEMBER uint32_t place(const GemvTail& tail) const {
-    return tail.step.second == TailStep::row ? column_ : element_;
-  }
-  TREK_TILE_MEMBER static uint32_t half_bits(const GemvTail& tail) {
-    return static_cast<DType>(tail.type) == DType::f32 ? 0 : 1;
+  TREK_TILE_MEMBER const std::byte* at(const GemvBeside& beside) const {
+    return arena_ + beside.offset + (uint64_t{place(beside) >> beside.pair_bits} << beside.shift);
   }
   TREK_TILE_MEMBER float added(const float* sums, uint32_t shares) const {
     static_assert(kWarps == 8);
@@ -243,6 +248,7 @@ class Output {
   }
 
   const Gemv& of_;
+  std::byte* arena_;
   uint32_t thread_;
   uint32_t columns_;
   uint32_t column_;
@@ -250,8 +256,7 @@ class Output {
   bool is_f32_;
   std::byte* at_;
   std::byte* words_;  // null: there are none
-  const std::byte* beside_ = nullptr;
-  uint64_t word_ = 0;
+  uint64_t raw_[kMostBeside] = {};
 };
 
 // A task, from before its inputs are there: see multiply_gemv().
@@ -262,7 +267,7 @@ class Execution {
       : task_(task),
         tasks_(tasks),
         of_(tasks.of()),
-        tile_(of_, tasks.number()),
+        tile_(of_, tasks.first()),
         arena_(arena),
         tag_(tasks.tag()),
         streams_(of_.streams != 0),
@@ -278,11 +283,10 @@ class Execution {
       Items items(task_, of_, arena_ + of_.left + uint64_t{tile_.matrix} * of_.left_matrix);
       if (is_first && in_words_) items.ask();
       Output output(task_, of_, tile_, part, arena_);
-      if (of_.tail_stays != 0) output.ask(task_, arena_);
-      if (in_words_) output.ask_word(arena_);
+      if (of_.tail_stays != 0) output.ask();
       const Shares shares(task_, of_, part);
       if (is_first && !make_row(part, items)) return leave();
-      if (of_.tail_stays == 0) output.ask(task_, arena_);
+      if (of_.tail_stays == 0) output.ask();
       if (is_first) {
         if (!streams_) wait_for_copies(0);
         task_.sync();
@@ -385,7 +389,7 @@ class Execution {
 }  // namespace gemv
 
 // Tasks that are executed as GEMV, of factors of bf16, or of f16: code for each, since what is met once in a task is bound by
-// the instruction cache. `tasks` has one at hand: of() and number() are its descriptor and tile, tag() the number of its
+// the instruction cache. `tasks` has one at hand: of() and first() are its descriptor and tile, tag() the number of its
 // trip; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
 // inputs_came() is told that the others are; are_there() says, once the first part is here, whether its columns came in
 // stages; has_packed() is told that they now lie packed. next() goes on to the next, and says whether that is one of these, of

@@ -11,6 +11,9 @@ namespace trek::device::gemv {
 
 #ifdef TREK_FOR_CHAINS
 
+inline constexpr uint32_t kRowBarrier =
+    2;  // of those that have names: where threads that make a row meet
+
 // A thread's part of the row: two words, or eight bytes, each.
 class Items {
  public:
@@ -88,11 +91,13 @@ TREK_TILE float sum_of_warp(float x) {
   return joined(x, [](float a, float b) TREK_TILE_LAMBDA { return semantics::add(a, b); });
 }
 
-// x / z, z of moderate size: without the branch for other numbers where x is, too.
+// x / z, z of moderate size: without the branch for other numbers where x is, too; else called.
+TREK_UNIT_CALL float divided_rarely(float x, float z) { return x / z; }
 TREK_TILE float divided(float x, float z) {
   const float size = semantics::abs(x);
-  return size >= 0x1p-80f && size <= 0x1p80f ? semantics::quotient(x, z) : x / z;
+  return size >= 0x1p-80f && size <= 0x1p80f ? semantics::quotient(x, z) : divided_rarely(x, z);
 }
+TREK_UNIT_CALL float inverse_root_rarely(float x) { return semantics::rsqrt(x); }
 
 // A row's norm. Scale and shift of a thread's elements are asked for before the row is there, where nothing writes them. The
 // row is no more than a tile of the reduction order, so every warp adds all of it, each lane a partial.
@@ -116,19 +121,20 @@ class Norm {
         *task.shared<Aliased<uint64_t>>(kWide + 8 * items.number(i)) =
             uint64_t{items.high(i)} << 32 | items.low(i);
     task.sync();
-    const float* row = task.shared<float>(kWide) + task.thread() % 32;
-    const auto count = static_cast<float>(k_);
-    const float mean =
-        divided(sum_of_warp(added(row, [](float x) TREK_TILE_LAMBDA { return x; })), count);
-    const float squares = added(row, [&](float x) TREK_TILE_LAMBDA {
-      const float centred = semantics::sub(x, mean);
-      return semantics::mul(centred, centred);
-    });
-    const float spread = divided(sum_of_warp(squares), count);
+    // The mean, and then that of squares, by one piece of code.
+    float mean = 0;
+    float spread = 0;
+    TREK_ROLLED
+    for (bool of_squares = false;; of_squares = true) {
+      const float sum = sum_of_warp(added(task, mean, of_squares));
+      spread = divided(sum, static_cast<float>(k_));
+      if (of_squares) break;
+      mean = spread;
+    }
     const float safe = semantics::add(spread, safe_);
     const float factor = safe >= 0x1p-80f && safe <= 0x1p80f
                              ? semantics::inverse(semantics::root(safe))
-                             : semantics::rsqrt(safe);
+                             : inverse_root_rarely(safe);
     TREK_UNROLLED
     for (uint32_t i = 0; i < kOwn; ++i) {
       if (!items.has(i)) continue;
@@ -145,9 +151,13 @@ class Norm {
  private:
   static constexpr uint32_t kOwn = kMostNorm / 2 / kBlockThreads;
   static constexpr uint32_t kAtOnce = 8;  // of a lane's elements
-  // A lane's elements, each taken by `term`, added in ascending order, to what changes nothing.
-  template <class Term>
-  TREK_TILE_MEMBER float added(const float* row, Term term) const {
+  // A lane's elements less `mean`, or the squares of that, added in ascending order, to what changes nothing.
+  TREK_TILE_MEMBER float added(const Task& task, float mean, bool squares) const {
+    const float* row = task.shared<float>(kWide) + task.thread() % 32;
+    const auto term = [&](float x) TREK_TILE_LAMBDA {
+      const float centred = semantics::sub(x, mean);
+      return squares ? semantics::mul(centred, centred) : centred;
+    };
     float sum = -0.0f;
     uint32_t left = k_ / 32;
     TREK_ROLLED
@@ -169,38 +179,32 @@ class Norm {
   uint32_t k_ = 0;
 };
 
-// The softmax of a row, by one warp.
+// The softmax of a row, by one warp, in place: in shared memory, where the task before has left it, or where it is brought.
 template <bool kBf16>
-TREK_TILE void make_softmax(const Task& task, const Gemv& of, const std::byte* row) {
-  constexpr uint32_t kOwn = kMostSoftmax / 32;
+TREK_TILE void make_softmax(const Task& task, const Gemv& of, const std::byte* from) {
   const uint32_t lane = task.thread();
   if (lane >= 32) return;
   const bool is_here = of.row == Gemv::here;
+  float* row = task.shared<float>(is_here ? kHere : kWide);
   const uint32_t k = of.k;
-  float x[kOwn];
-  TREK_UNROLLED
-  for (uint32_t i = 0; i < kOwn; ++i)
-    x[i] = 32 * i >= k ? -__builtin_huge_valf()
-           : is_here   ? *task.shared<float>(kHere + 4 * (lane + 32 * i))
-                       : as_float(read<uint32_t>(row, lane + 32 * i));
-  float most = x[0];
-  TREK_UNROLLED
-  for (uint32_t i = 1; i < kOwn; ++i)
-    if (32 * i < k) most = semantics::max(most, x[i]);
+  float most = -__builtin_huge_valf();
+  TREK_ROLLED
+  for (uint32_t i = lane; i < k; i += 32) {
+    if (!is_here) row[i] = as_float(read<uint32_t>(from, i));
+    most = semantics::max(most, row[i]);
+  }
   most = joined(most, [](float a, float b) TREK_TILE_LAMBDA { return semantics::max(a, b); });
-  TREK_UNROLLED
-  for (uint32_t i = 0; i < kOwn; ++i)
-    if (32 * i < k) x[i] = semantics::exp_negative(x[i] - most);
-  float sum = x[0];
-  TREK_UNROLLED
-  for (uint32_t i = 1; i < kOwn; ++i)
-    if (32 * i < k) sum = semantics::add(sum, x[i]);
+  float sum = -0.0f;
+  TREK_ROLLED
+  for (uint32_t i = lane; i < k; i += 32) {
+    row[i] = semantics::exp_negative(row[i] - most);
+    sum = semantics::add(sum, row[i]);
+  }
   sum = sum_of_warp(sum);
-  TREK_UNROLLED
-  for (uint32_t i = 0; i < kOwn; ++i)
-    if (32 * i < k)
-      *task.shared<Aliased<uint16_t>>(kRow + place_in_row(lane + 32 * i)) =
-          static_cast<uint16_t>(tensor::packed(kBf16, divided(x[i], sum), 0));
+  TREK_ROLLED
+  for (uint32_t i = lane; i < k; i += 32)
+    *task.shared<Aliased<uint16_t>>(kRow + place_in_row(i)) =
+        static_cast<uint16_t>(tensor::packed(kBf16, divided(row[i], sum), 0));
 }
 
 #endif

@@ -78,11 +78,15 @@ void tell_words(Gemv& to, const TaggedNode& tagged, const device::Areas& areas) 
   if (tagged.left == kNone) return;
   to.row = Gemv::words;
   to.left = areas.left;
-  to.beside = areas.beside;
   for (uint32_t s = 0; s < to.tails; ++s) {
-    const device::TailStep& step = to.tail[s].step;
-    if (tagged.beside != kNone && step.reads_operand() && step.index == areas.beside_operand)
-      to.tail[s].in_words = 1;
+    const device::GemvTail& tail = to.tail[s];
+    if (tagged.beside == kNone || tail.operand == device::gemv::kMostBeside ||
+        tail.step.index != areas.beside_operand)
+      continue;
+    device::GemvBeside& beside = to.beside[tail.operand];
+    beside.offset = areas.beside;
+    beside.shift = 3;
+    beside.in_words = 1;
   }
   to.tail_stays = 1;  // what is not in words nothing writes, where the row is (tags.h)
 }
