@@ -111,11 +111,9 @@ struct alignas(16) Gemv {
   uint8_t by_line;     // k are neighbours
   uint8_t share_bits;  // warps that share the k of a column, and have a sum each: 1 << share_bits
   uint8_t tails;
-  uint8_t streams;  // the columns come in stages, because nothing writes them
-  uint8_t scales_stay;
-  uint8_t tail_stays;   // nothing writes what the tail reads as it lies
+  uint8_t streams;      // the columns come in stages, because nothing writes them
   uint8_t leaves_here;  // the result is the row of the processor's next task, which finds it here
-  uint8_t unused[1];
+  uint8_t unused[3];
   GemvBeside beside[gemv::kMostBeside];
   GemvTail tail[kMaxTail];
 };
@@ -123,18 +121,17 @@ static_assert(sizeof(Gemv) == 240);
 
 namespace gemv {
 
-// What the record of tile `number` has as its first.
-inline int64_t first_of(const Gemv& of, uint32_t number) {
-  return int64_t{number / of.across} << 32 | number % of.across * of.columns;
-}
 // A tile: where its columns are.
 struct Tile {
   uint32_t matrix;
   uint32_t column;
   uint32_t columns;
 
-  TREK_ON_DEVICE Tile(const Gemv& of, int64_t first)
-      : matrix(static_cast<uint32_t>(first >> 32)), column(static_cast<uint32_t>(first)) {
+  TREK_ON_DEVICE Tile(const Gemv& of, uint32_t number)
+      : matrix(number < of.across ? 0
+               : of.across == 1   ? number
+                                  : number / of.across),
+        column((number - matrix * of.across) * of.columns) {
     columns = of.n - column < of.columns ? of.n - column : of.columns;
   }
 };

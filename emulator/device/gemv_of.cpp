@@ -13,8 +13,7 @@ DType type_of(const Operand& operand) { return static_cast<DType>(operand.dtype)
 
 class Maker {
  public:
-  Maker(const Node& node, const std::function<bool(int64_t)>& stays)
-      : node_(node), of_(node.matrix), stays_(stays) {}
+  explicit Maker(const Node& node) : node_(node), of_(node.matrix) {}
 
   std::optional<Gemv> run() {
     if (!is_thin(node_) || of_.thin.group.products != 0 || of_.m != 1 ||
@@ -69,7 +68,6 @@ class Maker {
           return false;
         to_.scale = scale.offset;
         to_.shift = shift.offset;
-        to_.scales_stay = of.scales_stay;
         to_.safe = as_float(static_cast<uint64_t>(node_.scalar(adds.inputs[1].index).value));
       }
     } else if (row.dtype != to_.type || of_.a_k != 1) {
@@ -141,7 +139,6 @@ class Maker {
 
   bool take_tail() {
     to_.tails = of_.tail_steps;
-    to_.tail_stays = 1;
     uint32_t operands = 0;
     for (uint32_t s = 0; s < of_.tail_steps; ++s) {
       GemvTail& to = to_.tail[s];
@@ -162,7 +159,6 @@ class Maker {
       beside.by_column = to.step.second == TailStep::row ? 1 : 0;
       beside.pair_bits = type_of(from) == DType::f32 ? 0 : 1;
       beside.shift = 2;
-      if (!stays_(from.offset)) to_.tail_stays = 0;
     }
     // What is rounded as the result is rounded there.
     if (to_.tails != 0 && to_.tail[to_.tails - 1].step.to == node_.result(0).dtype)
@@ -190,14 +186,11 @@ class Maker {
 
   const Node& node_;
   const Matrix& of_;
-  const std::function<bool(int64_t)>& stays_;
   Gemv to_ = {};
 };
 
 }  // namespace
 
-std::optional<Gemv> gemv_of(const Node& node, const std::function<bool(int64_t)>& stays) {
-  return Maker(node, stays).run();
-}
+std::optional<Gemv> gemv_of(const Node& node) { return Maker(node).run(); }
 
 }  // namespace trek::device

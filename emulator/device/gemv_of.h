@@ -1,15 +1,14 @@
 // Which thin products are executed as GEMV on a device that interprets (gemv.h), and what their tasks are told. Host only.
 #pragma once
 
-#include <functional>
 #include <optional>
 
 #include "emulator/device/gemv.h"
 
 namespace trek::device {
 
-// `node` is the descriptor of a node of a plan under fast numerics, and `stays(offset)` says that nothing writes what lies
-// at an offset of the arena. What is in words, packed and left to the next task is not said yet. Nothing where it is no GEMV.
-std::optional<Gemv> gemv_of(const Node& node, const std::function<bool(int64_t)>& stays);
+// `node` is the descriptor of a node of a plan under fast numerics. What is in words, packed and left to the next task is not
+// said yet. Nothing where it is no GEMV.
+std::optional<Gemv> gemv_of(const Node& node);
 
 }  // namespace trek::device

@@ -147,6 +147,12 @@ struct Products {
 TREK_UNIT_CALL float other_step(TailStep step, float value, float other) {
   return thin::apply_tail_step(step, value, other);
 }
+// A word of what stands beside an output, where it has not come by then. Called: it mostly has.
+TREK_UNIT_CALL uint64_t asked_again(const std::byte* at, uint32_t tag) {
+  uint64_t word = ask_once(at);
+  ask_until(word, at, tag);
+  return word;
+}
 TREK_UNIT_CALL float gelu_step(float value) { return semantics::gelu_tanh(value); }
 
 // A thread's output of a part: where it goes, and what stands beside it, which is asked for before the row is there.
@@ -191,7 +197,8 @@ class Output {
     for (uint32_t i = 0; i < kMostBeside; ++i) {
       const GemvBeside& beside = of_.beside[i];
       if (beside.is_there == 0) break;
-      if (beside.in_words != 0 && has()) ask_until(raw_[i], at(beside), tag);
+      if (beside.in_words != 0 && has() && tag_of(raw_[i]) != tag)
+        raw_[i] = asked_again(at(beside), tag);
       others[i] = thin::from_word(static_cast<DType>(beside.type), static_cast<uint32_t>(raw_[i]),
                                   place(beside));
     }
@@ -267,7 +274,7 @@ class Execution {
       : task_(task),
         tasks_(tasks),
         of_(tasks.of()),
-        tile_(of_, tasks.first()),
+        tile_(of_, tasks.number()),
         arena_(arena),
         tag_(tasks.tag()),
         streams_(of_.streams != 0),
@@ -283,11 +290,11 @@ class Execution {
       Items items(task_, of_, arena_ + of_.left + uint64_t{tile_.matrix} * of_.left_matrix);
       if (is_first && in_words_) items.ask();
       Output output(task_, of_, tile_, part, arena_);
-      if (of_.tail_stays != 0) output.ask();
       const Shares shares(task_, of_, part);
-      if (is_first && !make_row(part, items)) return leave();
-      if (of_.tail_stays == 0) output.ask();
+      if (is_first && !tasks_.ready()) return leave();
+      output.ask();
       if (is_first) {
+        make_row(part, items);
         if (!streams_) wait_for_copies(0);
         task_.sync();
       }
@@ -334,15 +341,13 @@ class Execution {
     }
     if (shares.count != 0) products.give(task_, shares, sums);
   }
-  // Waits for the row, and leaves it in shared memory, for which there is a sync to come; false where the task is not to be
-  // executed. Where the columns are copied by the block, they are on their way.
-  TREK_TILE_MEMBER bool make_row(const Part& part, Items& items) {
+  // Waits for the row, and leaves it in shared memory, for which there is a sync to come. Where the columns are copied by the
+  // block, they are on their way.
+  TREK_TILE_MEMBER void make_row(const Part& part, Items& items) {
     const auto form = static_cast<RowForm>(of_.form);
     Norm<kBf16> norm;
-    if (form == RowForm::norm && of_.scales_stay != 0) norm.ask(of_, items, arena_);
-    if (!tasks_.ready()) return false;
     if (!streams_) Pieces(task_, of_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
-    if (form == RowForm::norm && of_.scales_stay == 0) norm.ask(of_, items, arena_);
+    if (form == RowForm::norm) norm.ask(of_, items, arena_);
     if (in_words_)
       items.await(tag_);
     else if (form != RowForm::softmax)
@@ -354,7 +359,6 @@ class Execution {
       make_softmax<kBf16>(task_, of_, items.from());
     else
       put_items(task_, items);
-    return true;
   }
   // This warp is through with a stage.
   TREK_TILE_MEMBER void release() {
@@ -389,7 +393,7 @@ class Execution {
 }  // namespace gemv
 
 // Tasks that are executed as GEMV, of factors of bf16, or of f16: code for each, since what is met once in a task is bound by
-// the instruction cache. `tasks` has one at hand: of() and first() are its descriptor and tile, tag() the number of its
+// the instruction cache. `tasks` has one at hand: of() and number() are its descriptor and tile, tag() the number of its
 // trip; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
 // inputs_came() is told that the others are; are_there() says, once the first part is here, whether its columns came in
 // stages; has_packed() is told that they now lie packed. next() goes on to the next, and says whether that is one of these, of

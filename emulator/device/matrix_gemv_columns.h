@@ -27,11 +27,11 @@ TREK_TILE const std::byte* columns_at(const Gemv& of, const Tile& tile, const st
 // Has the parts of a tile's columns copied, from step `step` of the ring on; by all lanes of a warp of the frame. `are_there`:
 // they lie in memory as they are to come. Where they do not, the block brings them itself, and is told of the stages alone.
 // The step behind them.
-TREK_TILE uint32_t bring(const Gemv& of, int64_t first, const std::byte* arena, bool are_there,
+TREK_TILE uint32_t bring(const Gemv& of, uint32_t number, const std::byte* arena, bool are_there,
                          uint32_t step) {
   uint32_t lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-  const Tile tile(of, first);
+  const Tile tile(of, number);
   const std::byte* from = columns_at(of, tile, arena);
   const std::byte* packed = arena + packed_of(of, tile);
   TREK_ROLLED

@@ -404,9 +404,7 @@ void Encoder::encode_task(uint32_t index) {
   record.descriptor_size = descriptor.size;
   record.reads = static_cast<uint8_t>(descriptor.reads.size());
   std::copy(descriptor.reads.begin(), descriptor.reads.end(), record.read);
-  record.first = record.kind == Kind::gemv
-                     ? device::gemv::first_of(*gemv_[task.node], static_cast<uint32_t>(task.first))
-                     : task.first;
+  record.first = task.first;
   record.count = places_.count[index] != 0     ? places_.count[index]
                  : record.kind == Kind::gemv   ? gemv_count(*gemv_[task.node], packed_[index])
                  : record.kind == Kind::copied ? append_brought(descriptor, task.first)

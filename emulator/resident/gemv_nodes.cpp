@@ -1,7 +1,6 @@
 #include "emulator/resident/gemv_nodes.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "emulator/device/gemv_of.h"
 
@@ -57,16 +56,9 @@ std::vector<std::optional<Gemv>> gemv_nodes(const plan::Plan& plan,
                                             std::span<const GemvCandidate> nodes) {
   std::vector<std::optional<Gemv>> found(nodes.size());
   if (!plan.fast || !plan.device.has_chains) return found;
-  std::vector<std::pair<int64_t, int64_t>> written;  // bytes of the arena
-  for (const plan::Buffer& buffer : plan.buffers)
-    if (!buffer.immutable) written.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
-  const auto stays = [&](int64_t offset) {
-    return std::ranges::none_of(
-        written, [&](const auto& bytes) { return offset >= bytes.first && offset < bytes.second; });
-  };
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].kind == Kind::thin || nodes[n].kind == Kind::long_thin)
-      found[n] = device::gemv_of(*nodes[n].node, stays);
+      found[n] = device::gemv_of(*nodes[n].node);
     if (!found[n] && !is_for_chains(nodes[n]))
       return std::vector<std::optional<Gemv>>(nodes.size());
   }
@@ -88,7 +80,6 @@ void tell_words(Gemv& to, const TaggedNode& tagged, const device::Areas& areas) 
     beside.shift = 3;
     beside.in_words = 1;
   }
-  to.tail_stays = 1;  // what is not in words nothing writes, where the row is (tags.h)
 }
 
 void leave_rows_here(const plan::Plan& plan, const std::vector<std::vector<uint32_t>>& tasks,

@@ -38,7 +38,8 @@ class Bringing {
     if (thread_number() % 32 == 0) slot.are_there = are_there ? 1 : 0;
     warp_sync();
     step_ = device::gemv::bring(*reinterpret_cast<const device::Gemv*>(slot.descriptor),
-                                slot.record.first, arena_of(shared), are_there, step_);
+                                static_cast<uint32_t>(slot.record.first), arena_of(shared),
+                                are_there, step_);
   }
 
   // Behind the last: no phase of a barrier is left that nobody has waited for.
@@ -84,7 +85,9 @@ class GemvTasks {
   TREK_RESIDENT const device::Gemv& of() const {
     return *reinterpret_cast<const device::Gemv*>(slot().descriptor);
   }
-  TREK_RESIDENT int64_t first() const { return slot().record.first; }
+  TREK_RESIDENT uint32_t number() const {
+    return same_for_all(static_cast<uint32_t>(slot().record.first));
+  }
   TREK_RESIDENT uint32_t tag() const { return static_cast<uint32_t>(slot().due.moment >> 24); }
   TREK_RESIDENT bool ready() const {
     barrier_wait(&pipeline().ready[n_ % kSlots], phase(n_));

@@ -150,7 +150,7 @@ TEST_CASE("the parts of a tile are all of its columns, and each has room in a st
         int64_t columns = 0;
         for (const Record& record : all.image.records) {
           if (record.kind != Kind::gemv) continue;
-          const device::gemv::Tile tile(of, record.first);
+          const device::gemv::Tile tile(of, static_cast<uint32_t>(record.first));
           columns += tile.columns;
           uint32_t column = 0;
           uint32_t k = 0;
