@@ -143,7 +143,7 @@ struct Products {
   }
 };
 
-// Steps of a tail that are not the commonest. Called: they are more code than all else that a thread does with an output.
+// A step of a tail that is not the commonest. Called: it is more code than all else that a thread does with an output.
 TREK_UNIT_CALL float other_step(TailStep step, float value, float other) {
   return thin::apply_tail_step(step, value, other);
 }
@@ -153,6 +153,7 @@ TREK_UNIT_CALL uint64_t asked_again(const std::byte* at, uint32_t tag) {
   ask_until(word, at, tag);
   return word;
 }
+// The step of a language model, which is called without asking which it is.
 TREK_UNIT_CALL float gelu_step(float value) { return semantics::gelu_tanh(value); }
 
 // A thread's output of a part: where it goes, and what stands beside it, which is asked for before the row is there.
