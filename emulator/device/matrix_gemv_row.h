@@ -11,9 +11,6 @@ namespace trek::device::gemv {
 
 #ifdef TREK_FOR_CHAINS
 
-inline constexpr uint32_t kRowBarrier =
-    2;  // of those that have names: where threads that make a row meet
-
 // A thread's part of the row: two words, or eight bytes, each.
 class Items {
  public:
@@ -99,7 +96,7 @@ TREK_TILE float divided(float x, float z) {
 }
 TREK_UNIT_CALL float inverse_root_rarely(float x) { return semantics::rsqrt(x); }
 
-// A row's norm. Scale and shift of a thread's elements are asked for before the row is there, where nothing writes them. The
+// A row's norm. Scale and shift of a thread's elements are asked for before the row is there. The
 // row is no more than a tile of the reduction order, so every warp adds all of it, each lane a partial.
 template <bool kBf16>
 class Norm {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""tests/bench/instruction_fetch.py [ARCH [PROGRAM]]: what fetching instructions costs on the GPU that is here.
+"""tests/bench/instruction_fetch.py: what fetching instructions costs on the GPU that is here.
 
 Kernels of nothing but multiplications, gone through again and again: of how many KB, by how many warps of a block a
 multiprocessor, all of them through the same code or each through its own, in line or in blocks that jump to one another
-in any order. Prints cycles an instruction. nvcc compiles them (NVCC, or the one on the PATH), for ARCH where that is not the GPU's own (sm_90); with PROGRAM to there,
-without running them.
+in any order. Prints cycles an instruction. nvcc compiles them: $NVCC, or the one on the PATH.
 """
 
+import argparse
 import os
 import random
 import shutil
@@ -72,11 +72,16 @@ __global__ void {self.name}(float* sums, long long* cycles, float x, int one) {{
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", default="native", help="what is compiled for, as sm_90")
+    parser.add_argument("--program", help="only compile, to this file")
+    options = parser.parse_args()
     random.seed(1)
     cases = [Case(kb) for kb in (4, 16, 24, 32, 40, 64, 128, 160, 256)]
     cases += [Case(12, regions=r, warps=(r,)) for r in (2, 4, 8)]
     cases += [Case(kb, block=16, jumps=True) for kb in (8, 24, 40, 64, 100)]
     source = f"""#include <cstdio>
+#include <cstdlib>
 constexpr int kBefore = 4, kTimes = 20;
 {"".join(case.kernel() for case in cases)}
 template <class Kernel>
@@ -104,15 +109,13 @@ int main() {{
         path, program = os.path.join(folder, "fetch.cu"), os.path.join(folder, "fetch")
         with open(path, "w", encoding="utf-8") as file:
             file.write(source)
-        compiler = [os.environ.get("NVCC", "nvcc"), "-std=c++17", "-arch=native", path, "-o", program]
-        if len(sys.argv) > 1:
-            compiler[2] = f"-arch={sys.argv[1]}"
+        compiler = [os.environ.get("NVCC", "nvcc"), "-std=c++17", f"-arch={options.arch}"]
         try:
-            subprocess.run(compiler, check=True)
+            subprocess.run([*compiler, path, "-o", program], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             sys.exit(f"instruction_fetch: {error}")
-        if len(sys.argv) > 2:
-            shutil.move(program, sys.argv[2])
+        if options.program:
+            shutil.move(program, options.program)
         else:
             sys.exit(subprocess.run([program], check=False).returncode)
 
