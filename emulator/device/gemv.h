@@ -31,13 +31,13 @@ inline constexpr uint32_t kLinePad =
     16;  // bytes behind a column, so that lines begin in other banks
 
 // Shared memory, behind what all units keep.
-inline constexpr uint32_t kZeros = 2 * 1024 - 128;  // what lanes have that have nothing of the row
-inline constexpr uint32_t kRow = 2 * 1024;          // the row, of 16 bits
+inline constexpr uint32_t kRow = 2 * 1024;  // the row, of 16 bits
 inline constexpr uint32_t kSums =
-    kRow + 2 * kThinDepth;  // [turn][share of k][column], of two parts in turn
-inline constexpr uint32_t kSumsBytes = 4 * kWarps * kMostEights * kEight;
-inline constexpr uint32_t kWide = kSums + 2 * kSumsBytes;  // a row of f32 that is normed
-inline constexpr uint32_t kHere = kWide + 4 * kMostNorm;   // one that the next task reads
+    kRow + 2 * kThinDepth;  // [turn][column][share of k], of two parts in turn
+inline constexpr uint32_t kSumsBytes = 4 * kMostColumns * kWarps;
+inline constexpr uint32_t kWide = kSums + 2 * kSumsBytes;    // a row of f32 that is normed
+inline constexpr uint32_t kMoments = kWide + 4 * kMostNorm;  // its mean, and by what it is scaled
+inline constexpr uint32_t kHere = kMoments + 16;             // a row that the next task reads
 // Columns that something writes.
 inline constexpr uint32_t kPanel = (kHere + 4 * kMostSoftmax + 127) / 128 * 128;
 inline constexpr uint32_t kStages = 4;
@@ -59,13 +59,12 @@ struct GemvRing {
 // An operand of the tail: where what stands beside an output is.
 struct alignas(16) GemvBeside {
   int64_t offset;
-  uint8_t is_there;
-  uint8_t type;  // DType
+  uint32_t
+      mask;  // of the 32 bits that come, those of a float; of 16 bits the upper ones; 0: there is none
   uint8_t by_column;
-  uint8_t pair_bits;  // 1: two of 16 bits come together
-  uint8_t shift;      // bytes from one that comes to the next: 1 << shift
+  uint8_t pair_bits;  // elements that come together: 1 << pair_bits
+  uint8_t shift;      // bytes from what comes to the next: 1 << shift
   uint8_t in_words;
-  uint8_t unused[2];
 };
 static_assert(sizeof(GemvBeside) == 16);
 // A step of the tail: a TailStep, and what stands beside the value.
@@ -113,7 +112,10 @@ struct alignas(16) Gemv {
   uint8_t tails;
   uint8_t streams;      // the columns come in stages, because nothing writes them
   uint8_t leaves_here;  // the result is the row of the processor's next task, which finds it here
-  uint8_t unused[3];
+  uint8_t
+      adds;  // steps of the tail, from the first on, which add the first operand, and the second
+  uint8_t besides;  // DType of what stands beside outputs
+  uint8_t unused;
   GemvBeside beside[gemv::kMostBeside];
   GemvTail tail[kMaxTail];
 };
@@ -169,9 +171,11 @@ struct Part {
 TREK_ON_DEVICE inline int64_t packed_of(const Gemv& of, const Tile& tile) {
   return of.packed + 2 * (int64_t{tile.matrix} * of.n + tile.column) * of.k;
 }
-// Where element k of the row goes, in bytes: of 32 of them a lane has what it multiplies side by side.
+// Where element k of the row goes, in bytes. A step of it is two halves of 16, and a lane multiplies of one of them two elements
+// and the two that are eight further on: these lie side by side.
 TREK_ON_DEVICE inline uint32_t place_in_row(uint32_t k) {
-  return k / kDeep * (2 * kDeep) + k % kEight / 2 * 16 + k % kDeep / kEight * 4 + k % 2 * 2;
+  return k / kDeep * (2 * kDeep) + k % kDeep / (kDeep / 2) * kDeep + k % kEight / 2 * 8 +
+         k % (kDeep / 2) / kEight * 4 + k % 2 * 2;
 }
 
 // What a task's record has as its count: whether its columns come in stages, and the number by which its processor knows

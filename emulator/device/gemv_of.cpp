@@ -129,7 +129,7 @@ class Maker {
     // Fewer columns where a warp has sums of no more.
     while (to_.part_columns != 0) {
       shares = shares_of(to_.part_columns / kEight, to_.part_k / kDeep);
-      if (shares != 0 && 4 * shares * to_.part_columns <= kSumsBytes) break;
+      if (shares != 0) break;
       if (to_.streams == 0) return false;
       to_.part_columns -= kEight;
     }
@@ -152,17 +152,25 @@ class Maker {
         return false;
       if (operands == kMostBeside) return false;
       to.operand = static_cast<uint8_t>(operands++);
+      const bool is_f32 = type_of(from) == DType::f32;
+      if (!is_f32 && to_.besides != 0 && to_.besides != from.dtype) return false;
+      if (!is_f32) to_.besides = from.dtype;
       GemvBeside& beside = to_.beside[to.operand];
       beside.offset = from.offset;
-      beside.is_there = 1;
-      beside.type = from.dtype;
+      beside.mask = is_f32 ? UINT32_MAX : UINT32_MAX << 16;
       beside.by_column = to.step.second == TailStep::row ? 1 : 0;
-      beside.pair_bits = type_of(from) == DType::f32 ? 0 : 1;
+      beside.pair_bits = is_f32 ? 0 : 1;
       beside.shift = 2;
     }
     // What is rounded as the result is rounded there.
     if (to_.tails != 0 && to_.tail[to_.tails - 1].step.to == node_.result(0).dtype)
       to_.tail[to_.tails - 1].step.to = static_cast<uint8_t>(DType::f32);
+    const auto adds = [&](uint32_t s) {
+      const GemvTail& tail = to_.tail[s];
+      return static_cast<Opcode>(tail.step.opcode) == Opcode::Add && tail.operand == s &&
+             static_cast<DType>(tail.step.to) == DType::f32;
+    };
+    while (to_.adds < to_.tails && adds(to_.adds)) ++to_.adds;
     return true;
   }
 

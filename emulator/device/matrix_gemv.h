@@ -11,7 +11,8 @@
 //             nothing writes them, so that it may be tasks ahead
 //   row       asked for at once by all threads, in words (words.h) if it comes in such; then its norm, of which every warp
 //             adds all, or its softmax, by one warp; then it is in shared memory, of 16 bits
-//   multiply  tensor cores, of which the row is the first of 16; warps share columns and k
+//   multiply  tensor cores: 16 rows of their left operand are eight columns for one half of 32 k and for the other, of eight
+//             columns of their right one two are these halves of the row; warps share columns and k
 //   finish    a thread adds the sums of an output, and takes it through the tail; results in words, too
 #pragma once
 
@@ -32,19 +33,19 @@ TREK_TILE void settle(T*& value) {
   asm volatile("" : "+l"(value));
 }
 
+inline constexpr uint32_t kTogether = 3;  // steps whose operands are loaded at once
+
 // What a warp multiplies of parts that have the same columns: some eights of them, of k a share of the steps.
 struct Shares {
   uint32_t columns;
-  uint32_t share;  // this warp's,
-  uint32_t bits;   // of 1 << bits
-  uint32_t first;  // eight, of which it has every groups-th,
-  uint32_t groups;
-  uint32_t count;   // so many
+  uint32_t share;   // this warp's,
+  uint32_t bits;    // of 1 << bits
+  uint32_t count;   // eights of this one
   uint32_t at;      // in a stage, this lane's row of eight elements of the first eight and step;
   uint32_t across;  // from an eight of the warp's to the next,
   uint32_t down;    // and from a step
-  uint32_t row;     // in the row, this lane's of the first step; of lanes that have none, zeros,
-  uint32_t on;      // and so that they stay there
+  uint32_t row;     // in the row, this lane's of the first step
+  uint32_t give;    // among sums, where those of the first eight go that are this lane's
 
   TREK_TILE_MEMBER Shares(const Task& task, const Gemv& of, const Part& part)
       : columns(part.columns), bits(of.share_bits) {
@@ -52,94 +53,86 @@ struct Shares {
     const uint32_t warp = tensor::of_warp(task.thread() / 32);
     const bool by_line = of.by_line != 0;
     share = warp & ((1U << bits) - 1);
-    first = warp >> bits;
-    groups = kWarps >> bits;
+    const uint32_t first = warp >> bits;  // of the eights, of which it has every groups-th
+    const uint32_t groups = kWarps >> bits;
     count = (columns / kEight + groups - 1 - first) >> (kWarpBits - bits);
     const uint32_t apart = by_line ? kEight * of.line : 16 * part.k;
     const uint32_t step = by_line ? 2 * kDeep : 16 * kDeep;
-    at = (by_line ? lane % 8 * of.line + lane / 8 * 16 : lane * 16) + first * apart + share * step;
+    // Eight k of a column a lane, or eight columns of a k: of the first half of 32 k, of the second, and then what follows
+    // in each.
+    const uint32_t eight = lane / 16 + lane / 8 % 2 * 2;
+    at = (by_line ? lane % 8 * of.line + eight * 16 : (lane % 8 + eight * 8) * 16) + first * apart +
+         share * step;
     across = groups * apart;
     down = step << bits;
     row = shared_address(
-        task.shared<std::byte>(lane < 4 ? kRow + 16 * lane + 2 * kDeep * share : kZeros));
-    on = lane < 4 ? 2 * kDeep << bits : 0;
-    for (uint32_t* each :
-         {&columns, &share, &first, &groups, &count, &at, &across, &down, &row, &on})
+        task.shared<std::byte>(kRow + lane / 4 % 2 * kDeep + lane % 4 * 8 + 2 * kDeep * share));
+    give = 4 * (kWarps * (first * kEight + lane / 4) + share);
+    for (uint32_t* each : {&columns, &share, &bits, &count, &at, &across, &down, &row, &give})
       settle(*each);
   }
 };
 
-// The products of kCount eights, of which as many steps as are some products that do not wait for one another are under way
-// together.
+// The products of kCount eights.
 template <uint32_t kCount, bool kBf16>
 struct Products {
-  static constexpr uint32_t kTogether = kCount <= 2 ? 2 : 1;
-  float sum[kTogether][kCount][2][4] = {};
+  static constexpr tensor::Factors kFactors = kBf16 ? tensor::Factors::bf16 : tensor::Factors::f16;
+  float sum[kCount][4] = {};
 
-  // kSteps of them, from where `row` and `at` are.
-  template <uint32_t kSteps>
-  TREK_TILE_MEMBER void multiply(const Shares& of, bool by_line, uint32_t row, uint32_t at) {
-    uint32_t a[kSteps][4];
-    uint32_t b[kSteps][kCount][4];
-    TREK_UNROLLED
-    for (uint32_t s = 0; s < kSteps; ++s) tensor::load_piece(a[s], row + s * of.on);
-    if (by_line)
-      load<kSteps, false>(of, at, b);
-    else
-      load<kSteps, true>(of, at, b);
-    add<kSteps, kBf16 ? tensor::Factors::bf16 : tensor::Factors::f16>(a, b);
-  }
   // This warp's of a part, in the stage at `stage`.
-  TREK_TILE_MEMBER void multiply(const Task& task, const Gemv& gemv, const Shares& of,
-                                 const Part& part, uint32_t stage) {
-    const bool by_line = gemv.by_line != 0;
-    uint32_t steps = (part.k / kDeep + (1U << of.bits) - 1 - of.share) >> of.bits;
-    uint32_t at = shared_address(task.shared<std::byte>(stage)) + of.at;
-    uint32_t row = of.row + (of.on != 0 ? 2 * part.first_k : 0);
-    TREK_ROLLED
-    for (; steps >= kTogether; steps -= kTogether) {
-      multiply<kTogether>(of, by_line, row, at);
-      at += kTogether * of.down;
-      row += kTogether * of.on;
-    }
-    if (kTogether > 1 && steps != 0) multiply<1>(of, by_line, row, at);
+  TREK_TILE_MEMBER void multiply(const Task& task, bool by_line, const Shares& of, const Part& part,
+                                 uint32_t stage) {
+    const uint32_t steps = (part.k / kDeep + (1U << of.bits) - 1 - of.share) >> of.bits;
+    const uint32_t at = shared_address(task.shared<std::byte>(stage)) + of.at;
+    const uint32_t row = of.row + 2 * part.first_k;
+    if (by_line)
+      multiply<false>(of, steps, row, at);
+    else
+      multiply<true>(of, steps, row, at);
   }
-  // The sums of all parts, to [share][column] at `to`.
+  // The sums of all parts, to [column][share] at `to`. A tensor core's lane l has of rows l / 4 and l / 4 + 8 what the columns
+  // 2 (l mod 4) and the next give.
   TREK_TILE_MEMBER void give(const Task& task, const Shares& of, uint32_t to) const {
     const uint32_t lane = task.thread() % 32;
-    if (lane >= 4) return;
-    uint32_t at = to + 4 * (of.share * of.columns + of.first * kEight + 2 * lane);
+    if (lane % 4 != 0) return;
+    uint32_t at = to + of.give;
     TREK_UNROLLED
-    for (uint32_t e = 0; e < kCount; ++e, at += 4 * kEight * of.groups)
-      *task.shared<Aliased<uint64_t>>(at) =
-          uint64_t{bits_of(added(e, 1))} << 32 | bits_of(added(e, 0));
+    for (uint32_t e = 0; e < kCount; ++e, at += 4 * kWarps * kEight * (kWarps >> of.bits))
+      *task.shared<float>(at) = sum[e][0] + sum[e][3];
   }
 
  private:
-  template <uint32_t kSteps, bool kTransposed>
-  TREK_TILE_MEMBER static void load(const Shares& of, uint32_t at,
-                                    uint32_t (&b)[kSteps][kCount][4]) {
+  template <bool kTransposed>
+  TREK_TILE_MEMBER void multiply(const Shares& of, uint32_t steps, uint32_t row, uint32_t at) {
+    TREK_ROLLED
+    for (; steps >= kTogether; steps -= kTogether) {
+      multiply_steps<kTransposed, kTogether>(of, row, at);
+      at += kTogether * of.down;
+      row += kTogether * (2 * kDeep << of.bits);
+    }
+    static_assert(kTogether == 3);
+    if (steps == 0) return;
+    if (steps == 2)
+      multiply_steps<kTransposed, 2>(of, row, at);
+    else
+      multiply_steps<kTransposed, 1>(of, row, at);
+  }
+  // kSteps of them, from where `row` and `at` are.
+  template <bool kTransposed, uint32_t kSteps>
+  TREK_TILE_MEMBER void multiply_steps(const Shares& of, uint32_t row, uint32_t at) {
+    uint32_t x[kSteps][2];
+    uint32_t w[kSteps][kCount][4];
+    TREK_UNROLLED
+    for (uint32_t s = 0; s < kSteps; ++s) {
+      tensor::load_words(x[s][0], x[s][1], row + s * (2 * kDeep << of.bits));
+      TREK_UNROLLED
+      for (uint32_t e = 0; e < kCount; ++e)
+        tensor::load_matrices<kTransposed>(w[s][e], at + s * of.down + e * of.across);
+    }
     TREK_UNROLLED
     for (uint32_t s = 0; s < kSteps; ++s) TREK_UNROLLED
     for (uint32_t e = 0; e < kCount; ++e)
-      tensor::load_matrices<kTransposed>(b[s][e], at + s * of.down + e * of.across);
-  }
-  template <uint32_t kSteps, tensor::Factors kFactors>
-  TREK_TILE_MEMBER void add(const uint32_t (&a)[kSteps][4],
-                            const uint32_t (&b)[kSteps][kCount][4]) {
-    TREK_UNROLLED
-    for (uint32_t half = 0; half < 2; ++half) TREK_UNROLLED
-    for (uint32_t s = 0; s < kSteps; ++s) {
-      const uint32_t row[4] = {a[s][2 * half], 0, a[s][2 * half + 1], 0};
-      TREK_UNROLLED
-      for (uint32_t e = 0; e < kCount; ++e)
-        tensor::multiply<kFactors>(sum[s][e][half], row, b[s][e][2 * half], b[s][e][2 * half + 1]);
-    }
-  }
-  TREK_TILE_MEMBER float added(uint32_t e, uint32_t c) const {
-    const float one = sum[0][e][0][c] + sum[0][e][1][c];
-    if constexpr (kTogether == 1) return one;
-    return one + (sum[kTogether - 1][e][0][c] + sum[kTogether - 1][e][1][c]);
+      tensor::multiply<kFactors>(sum[e], w[s][e], x[s][0], x[s][1]);
   }
 };
 
@@ -166,7 +159,7 @@ class Output {
     element_ = tile.matrix * of.n + column_;
     is_f32_ = static_cast<DType>(of.result_type) == DType::f32;
     uint64_t place = element_;
-    if (of.inner != UINT32_MAX) {
+    if (of.inner != UINT32_MAX) [[unlikely]] {
       const uint32_t line = element_ / of.inner;
       place = uint64_t{line} * static_cast<uint64_t>(of.outer) + (element_ - line * of.inner);
     }
@@ -180,32 +173,29 @@ class Output {
     settle(words_);
   }
   TREK_TILE_MEMBER void ask() {
-    if (!has()) return;
+    if (!any()) return;
     TREK_UNROLLED
-    for (uint32_t i = 0; i < kMostBeside; ++i) {
-      const GemvBeside& beside = of_.beside[i];
-      if (beside.is_there == 0) break;
-      raw_[i] = beside.in_words != 0 ? ask_once(at(beside)) : read<uint32_t>(at(beside), 0);
-    }
+    for (uint32_t i = 0; i < kMostBeside; ++i)
+      beside_[i].ask(of_.beside[i], arena_, column_, element_);
+    adds_ = of_.adds;
+    tails_ = of_.tails;
+    is_f16_ = static_cast<DType>(of_.besides) == DType::f16 ? 1 : 0;
+    leaves_here_ = of_.leaves_here;
+    for (uint32_t* each : {&adds_, &tails_, &is_f16_, &leaves_here_}) settle(*each);
   }
 
-  // The output, of sums at `sums`, [share of `shares`][column]; by all threads.
+  // The output, of sums at `sums`, [column][share of `shares`]; by all threads.
   TREK_TILE_MEMBER void finish(const Task& task, uint32_t sums, uint32_t shares, uint32_t tag) {
-    if (thread_ / 32 * 32 >= columns_) return;  // a warp that has none
-    float value = added(task.shared<float>(sums) + (has() ? thread_ : 0), shares);
-    float others[kMostBeside] = {};
-    TREK_UNROLLED
-    for (uint32_t i = 0; i < kMostBeside; ++i) {
-      const GemvBeside& beside = of_.beside[i];
-      if (beside.is_there == 0) break;
-      if (beside.in_words != 0 && has() && tag_of(raw_[i]) != tag)
-        raw_[i] = asked_again(at(beside), tag);
-      others[i] = thin::from_word(static_cast<DType>(beside.type), static_cast<uint32_t>(raw_[i]),
-                                  place(beside));
-    }
+    if (!any()) return;
+    float value = added(task, sums + 4 * kWarps * (has() ? thread_ : 0), shares);
     static_assert(kMostBeside == 2);
+    if (beside_[0].is_missing(tag) || beside_[1].is_missing(tag)) [[unlikely]]
+      ask_again(tag);
+    const float others[kMostBeside] = {beside_[0].value(is_f16_), beside_[1].value(is_f16_)};
+    if (adds_ > 0) value = semantics::add(value, others[0]);
+    if (adds_ > 1) value = semantics::add(value, others[1]);
     TREK_ROLLED
-    for (uint32_t s = 0; s < of_.tails; ++s) {
+    for (uint32_t s = adds_; s < tails_; ++s) {
       const GemvTail& tail = of_.tail[s];
       const TailStep step = tail.step;
       const float other = tail.operand == 0   ? others[0]
@@ -213,8 +203,8 @@ class Output {
                                               : tail.scalar;
       const auto opcode = static_cast<Opcode>(step.opcode);
       const bool is_rounded = static_cast<DType>(step.to) != DType::f32;
-      if (opcode == Opcode::Add && !is_rounded)
-        value = semantics::add(value, other);
+      if (opcode == Opcode::Mul && !is_rounded)
+        value = semantics::mul(value, other);
       else if (opcode == Opcode::GeluTanh && !is_rounded)
         value = gelu_step(value);
       else
@@ -224,25 +214,76 @@ class Output {
   }
 
  private:
+  // What one operand has: eight bytes of memory, which are a word, or among which it is. They come in one form, so that nothing
+  // waits for them until they are wanted.
+  struct Beside {
+    uint32_t low = 0;
+    uint32_t high = 0;
+    uint32_t mask = 0;
+    uint32_t how = 0;
+    enum How : uint32_t { is_word = 1, is_high = 2, is_low_half = 16 };
+
+    TREK_TILE_MEMBER void ask(const GemvBeside& of, const std::byte* arena, uint32_t column,
+                              uint32_t element) {
+      if (of.mask == 0) return;  // there is none
+      const uint32_t place = of.by_column != 0 ? column : element;
+      const uint64_t offset =
+          static_cast<uint64_t>(of.offset) + (uint64_t{place >> of.pair_bits} << of.shift);
+      mask = of.mask;
+      how = (of.in_words != 0  ? is_word
+             : offset % 8 != 0 ? is_high
+                               : 0) |
+            (static_cast<uint16_t>(mask) == 0 && place % 2 == 0 ? is_low_half : 0);
+      settle(mask);
+      settle(how);
+      asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(low), "=r"(high)
+                   : "l"(arena + offset / 8 * 8)
+                   : "memory");
+    }
+    TREK_TILE_MEMBER bool is_missing(uint32_t tag) const {
+      return (how & is_word) != 0 && high != tag;
+    }
+    TREK_TILE_MEMBER float value(uint32_t is_f16) const {
+      const uint32_t bits = ((how & is_high) != 0 ? high : low) << (how & is_low_half) & mask;
+      if (is_f16 != 0 && static_cast<uint16_t>(mask) == 0) [[unlikely]]
+        return semantics::widen(F16{static_cast<uint16_t>(bits >> 16)});
+      return as_float(bits);
+    }
+  };
+
   TREK_TILE_MEMBER bool has() const { return thread_ < columns_; }
-  TREK_TILE_MEMBER uint32_t place(const GemvBeside& beside) const {
-    return beside.by_column != 0 ? column_ : element_;
-  }
-  TREK_TILE_MEMBER const std::byte* at(const GemvBeside& beside) const {
-    return arena_ + beside.offset + (uint64_t{place(beside) >> beside.pair_bits} << beside.shift);
-  }
-  TREK_TILE_MEMBER float added(const float* sums, uint32_t shares) const {
-    static_assert(kWarps == 8);
-    float x[kWarps];
+  // Of this warp. Its threads that have none do as its first.
+  TREK_TILE_MEMBER bool any() const { return thread_ / 32 * 32 < columns_; }
+  TREK_TILE_MEMBER void ask_again(uint32_t tag) {
     TREK_UNROLLED
-    for (uint32_t s = 0; s < kWarps; ++s) x[s] = s < shares ? sums[s * columns_] : -0.0f;
-    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    for (uint32_t i = 0; i < kMostBeside; ++i) {
+      if (!beside_[i].is_missing(tag)) continue;
+      const GemvBeside& of = of_.beside[i];
+      const uint32_t place = of.by_column != 0 ? column_ : element_;
+      beside_[i].low = static_cast<uint32_t>(
+          asked_again(arena_ + of.offset + (uint64_t{place >> of.pair_bits} << of.shift), tag));
+      beside_[i].high = tag;
+    }
+  }
+  TREK_TILE_MEMBER static float added(const Task& task, uint32_t at, uint32_t shares) {
+    static_assert(kWarps == 8);
+    float x[2][4];
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < 2; ++i) {
+      uint32_t four[4];
+      tensor::load_piece(four, shared_address(task.shared<std::byte>(at + 16 * i)));
+      TREK_UNROLLED
+      for (uint32_t j = 0; j < 4; ++j) x[i][j] = 4 * i + j < shares ? as_float(four[j]) : -0.0f;
+    }
+    return ((x[0][0] + x[0][1]) + (x[0][2] + x[0][3])) +
+           ((x[1][0] + x[1][1]) + (x[1][2] + x[1][3]));
   }
   TREK_TILE_MEMBER void give(const Task& task, float value, uint32_t tag) const {
     if (is_f32_) {
       if (!has()) return;
       if (words_ != nullptr) give_word(words_, tag, bits_of(value));
-      if (of_.leaves_here != 0) *task.shared<float>(kHere + 4 * column_) = value;
+      if (leaves_here_ != 0) *task.shared<float>(kHere + 4 * column_) = value;
       *reinterpret_cast<Aliased<uint32_t>*>(at_) = bits_of(value);
       return;
     }
@@ -264,14 +305,18 @@ class Output {
   bool is_f32_;
   std::byte* at_;
   std::byte* words_;  // null: there are none
-  uint64_t raw_[kMostBeside] = {};
+  Beside beside_[kMostBeside];
+  uint32_t adds_ = 0;
+  uint32_t tails_ = 0;
+  uint32_t is_f16_ = 0;
+  uint32_t leaves_here_ = 0;
 };
 
 // A task, from before its inputs are there: see multiply_gemv().
 template <class Tasks, bool kBf16>
 class Execution {
  public:
-  TREK_TILE_MEMBER Execution(const Task& task, const Tasks& tasks, std::byte* arena)
+  TREK_TILE_MEMBER Execution(const Task& task, const Tasks& tasks, std::byte* arena, uint32_t& step)
       : task_(task),
         tasks_(tasks),
         of_(tasks.of()),
@@ -280,29 +325,30 @@ class Execution {
         tag_(tasks.tag()),
         streams_(of_.streams != 0),
         in_words_(of_.row == Gemv::words),
-        step_(ring().step) {}
+        step_(step) {}
 
   TREK_TILE_MEMBER void run() {
     uint32_t sums = kSums;
     bool are_there = true;
     TREK_ROLLED
-    for (Part part(of_, tile_); part.is_there(tile_);) {
+    for (Part part(of_, tile_);;) {
       const bool is_first = part.column == 0;
       Items items(task_, of_, arena_ + of_.left + uint64_t{tile_.matrix} * of_.left_matrix);
       if (is_first && in_words_) items.ask();
       Output output(task_, of_, tile_, part, arena_);
       const Shares shares(task_, of_, part);
-      if (is_first && !tasks_.ready()) return leave();
+      if (is_first && !tasks_.ready()) [[unlikely]]
+        return leave();
       output.ask();
       if (is_first) {
+        if (streams_) are_there = come();
         make_row(part, items);
-        if (!streams_) wait_for_copies(0);
+        if (!streams_) [[unlikely]]
+          wait_for_copies(0);
         task_.sync();
       }
-      if (streams_) {
-        if (is_first) are_there = come();
-        if (!are_there) bring_columns(task_, of_, tile_, part, step_, arena_);
-      }
+      if (!are_there) [[unlikely]]
+        bring_columns(task_, of_, tile_, part, step_, arena_);
       static_assert(kMostEights == 3);
       if (shares.count == 3)
         multiply<3>(shares, part, sums);
@@ -311,12 +357,19 @@ class Execution {
       else
         multiply<1>(shares, part, sums);
       task_.sync();
+      // A stage is given back behind what others wait for, but where more of the tile is to come.
+      const bool ends = part.column + part.columns >= tile_.columns;
+      if (streams_ && !ends) release();
       output.finish(task_, sums, 1U << shares.bits, tag_);
+      if (streams_ && ends) release();
+      if (ends) [[likely]]
+        break;
+      part.next(of_, tile_);
       sums = kSums + kSumsBytes - (sums - kSums);
     }
     if (!streams_) return;
-    if (!are_there && of_.packed != Areas::kNone) tasks_.has_packed();
-    if (task_.thread() == 0) ring().step = step_;
+    if (!are_there && of_.packed != Areas::kNone) [[unlikely]]
+      tasks_.has_packed();
   }
 
  private:
@@ -326,18 +379,19 @@ class Execution {
     return tasks_.are_there();
   }
   // The parts of k of some columns, of which this warp has kCount eights, or where that is one perhaps none; `part` is the
-  // one behind them then.
+  // last then. The tile's first is there.
   template <uint32_t kCount>
   TREK_TILE_MEMBER void multiply(const Shares& shares, Part& part, uint32_t sums) {
     Products<kCount, kBf16> products;
-    bool is_last = false;
+    const bool by_line = of_.by_line != 0;
     TREK_ROLLED
-    while (!is_last) {
-      if (streams_) tensor::barrier_wait(full(step_), parity(step_));
+    for (bool is_there = part.column == 0;; is_there = false) {
+      const bool is_last = part.is_last_of_columns(of_);
+      if (streams_ && !is_there) tensor::barrier_wait(full(step_), parity(step_));
       if (shares.count != 0)
-        products.multiply(task_, of_, shares, part, streams_ ? stage_at(step_) : kPanel);
+        products.multiply(task_, by_line, shares, part, streams_ ? stage_at(step_) : kPanel);
+      if (is_last) break;
       if (streams_) release();
-      is_last = part.is_last_of_columns(of_);
       part.next(of_, tile_);
     }
     if (shares.count != 0) products.give(task_, shares, sums);
@@ -347,7 +401,8 @@ class Execution {
   TREK_TILE_MEMBER void make_row(const Part& part, Items& items) {
     const auto form = static_cast<RowForm>(of_.form);
     Norm<kBf16> norm;
-    if (!streams_) Pieces(task_, of_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
+    if (!streams_) [[unlikely]]
+      Pieces(task_, of_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
     if (form == RowForm::norm) norm.ask(of_, items, arena_);
     if (in_words_)
       items.await(tag_);
@@ -356,7 +411,7 @@ class Execution {
     tasks_.inputs_came();
     if (form == RowForm::norm)
       norm.make(task_, items);
-    else if (form == RowForm::softmax)
+    else if (form == RowForm::softmax) [[unlikely]]
       make_softmax<kBf16>(task_, of_, items.from());
     else
       put_items(task_, items);
@@ -377,7 +432,6 @@ class Execution {
       release();
     }
     task_.sync();
-    if (task_.thread() == 0) ring().step = step_;
   }
 
   const Task& task_;
@@ -388,7 +442,7 @@ class Execution {
   uint32_t tag_;
   bool streams_;
   bool in_words_;
-  uint32_t step_;  // of the ring
+  uint32_t& step_;  // of the ring
 };
 
 }  // namespace gemv
@@ -402,10 +456,12 @@ class Execution {
 template <bool kBf16, class Tasks>
 TREK_TILE void multiply_gemv(const Task& task, Tasks& tasks, std::byte* arena) {
   forget_places(task);
-  if (task.thread() < 4) *task.shared<Aliased<uint32_t>>(gemv::kZeros + 4 * task.thread()) = 0;
+  uint32_t step = gemv::ring().step;
   TREK_ROLLED
-  do gemv::Execution<Tasks, kBf16>(task, tasks, arena).run();
+  do gemv::Execution<Tasks, kBf16>(task, tasks, arena, step).run();
   while (tasks.next());
+  if (task.thread() == 0) gemv::ring().step = step;
+  task.sync();  // what comes may be tasks of other factors
 }
 
 #endif

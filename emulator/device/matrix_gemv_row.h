@@ -29,18 +29,22 @@ class Items {
     for (uint32_t i = 0; i < kMostItems; ++i)
       if (has(i)) two_[i] = thin::ask_twice(words(i));
   }
-  // Asks until all are of a trip; where the block must leave, they may be anything.
+  // Asks until all are of a trip; where the block must leave, they may be anything. The lanes of a warp leave together, and
+  // are together behind it.
   TREK_TILE_MEMBER void await(uint32_t tag) {
     TREK_ROLLED
     for (uint32_t spins = 1;; ++spins) {
-      bool all = true;
+      bool waits = false;
       TREK_UNROLLED
       for (uint32_t i = 0; i < kMostItems; ++i)
         if (has(i) && !two_[i].is_of(tag)) {
           two_[i] = thin::ask_twice(words(i));
-          all = false;
+          waits = true;
         }
-      if (all || (spins % kPatience == 0 && trek_leaves())) break;
+      if (!__nvvm_vote_any_sync(0xFFFFFFFF, waits)) break;
+      if (spins % kPatience != 0) [[likely]]
+        continue;
+      if (__nvvm_vote_any_sync(0xFFFFFFFF, trek_leaves())) break;
     }
   }
   TREK_TILE_MEMBER void load() {
@@ -96,8 +100,69 @@ TREK_TILE float divided(float x, float z) {
 }
 TREK_UNIT_CALL float inverse_root_rarely(float x) { return semantics::rsqrt(x); }
 
-// A row's norm. Scale and shift of a thread's elements are asked for before the row is there. The
-// row is no more than a tile of the reduction order, so every warp adds all of it, each lane a partial.
+TREK_TILE float inverse_root(float x) {
+  return x >= 0x1p-80f && x <= 0x1p80f ? semantics::inverse(semantics::root(x))
+                                       : inverse_root_rarely(x);
+}
+
+// A row's mean, and 1 / sqrt(mean of squares around it + what is safe).
+struct Moments {
+  float mean;
+  float factor;
+};
+// Of a row of k elements, from this lane's first on. Called: most sizes are those of moments_of().
+TREK_UNIT_CALL Moments moments_rarely(const float* row, uint32_t k, float safe) {
+  const auto size = static_cast<float>(k);
+  float sum = -0.0f;
+  TREK_ROLLED
+  for (uint32_t i = 0; i < k; i += 32) sum = semantics::add(sum, row[i]);
+  const float mean = divided(sum_of_warp(sum), size);
+  sum = -0.0f;
+  TREK_ROLLED
+  for (uint32_t i = 0; i < k; i += 32) {
+    const float centred = semantics::sub(row[i], mean);
+    sum = semantics::add(sum, semantics::mul(centred, centred));
+  }
+  return {mean, inverse_root(semantics::add(divided(sum_of_warp(sum), size), safe))};
+}
+// The same of a row of some times kSizes elements. Without a branch: one takes as long as it is to add three numbers.
+inline constexpr uint32_t kSizes = 256;
+TREK_TILE Moments moments_of(const float* row, uint32_t k, float safe) {
+  constexpr uint32_t kParts = kMostNorm / kSizes;
+  constexpr uint32_t kOfLane = kSizes / 32;  // of a part
+  // All that there could be: what is not loaded on one path would be kept on all.
+  float x[kParts][kOfLane];
+  uint32_t has[kParts];
+  TREK_UNROLLED
+  for (uint32_t p = 0; p < kParts; ++p) {
+    has[p] = p * kSizes < k ? 1 : 0;
+    TREK_UNROLLED
+    for (uint32_t i = 0; i < kOfLane; ++i) x[p][i] = row[32 * (p * kOfLane + i)];
+  }
+  const auto size = static_cast<float>(k);
+  // In ascending order, to what changes nothing; then of all lanes.
+  const auto mean_of_all = [&] TREK_TILE_LAMBDA {
+    float sum = -0.0f;
+    TREK_UNROLLED
+    for (uint32_t p = 0; p < kParts; ++p) TREK_UNROLLED
+    for (const float each : x[p])
+      asm("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p add.rn.f32 %0, %0, %1; }"
+          : "+f"(sum)
+          : "f"(each), "r"(has[p]));
+    return divided(sum_of_warp(sum), size);
+  };
+  const float mean = mean_of_all();
+  TREK_UNROLLED
+  for (auto& part : x) TREK_UNROLLED
+  for (float& each : part) {
+    each = semantics::sub(each, mean);
+    each = semantics::mul(each, each);
+  }
+  return {mean, inverse_root(semantics::add(mean_of_all(), safe))};
+}
+
+// A row's norm. Scale and shift of a thread's elements are asked for before the row is there. Its moments are one warp's: the
+// row is no more than a tile of the reduction order, so that each lane has a partial.
 template <bool kBf16>
 class Norm {
  public:
@@ -118,20 +183,11 @@ class Norm {
         *task.shared<Aliased<uint64_t>>(kWide + 8 * items.number(i)) =
             uint64_t{items.high(i)} << 32 | items.low(i);
     task.sync();
-    // The mean, and then that of squares, by one piece of code.
-    float mean = 0;
-    float spread = 0;
-    TREK_ROLLED
-    for (bool of_squares = false;; of_squares = true) {
-      const float sum = sum_of_warp(added(task, mean, of_squares));
-      spread = divided(sum, static_cast<float>(k_));
-      if (of_squares) break;
-      mean = spread;
-    }
-    const float safe = semantics::add(spread, safe_);
-    const float factor = safe >= 0x1p-80f && safe <= 0x1p80f
-                             ? semantics::inverse(semantics::root(safe))
-                             : inverse_root_rarely(safe);
+    if (task.thread() / 32 == kWarps - 1) find_moments(task);
+    task.sync();
+    const auto moments = *task.shared<Aliased<uint64_t>>(kMoments);
+    const float mean = as_float(moments);
+    const float factor = as_float(moments >> 32);
     TREK_UNROLLED
     for (uint32_t i = 0; i < kOwn; ++i) {
       if (!items.has(i)) continue;
@@ -147,27 +203,19 @@ class Norm {
 
  private:
   static constexpr uint32_t kOwn = kMostNorm / 2 / kBlockThreads;
-  static constexpr uint32_t kAtOnce = 8;  // of a lane's elements
-  // A lane's elements less `mean`, or the squares of that, added in ascending order, to what changes nothing.
-  TREK_TILE_MEMBER float added(const Task& task, float mean, bool squares) const {
-    const float* row = task.shared<float>(kWide) + task.thread() % 32;
-    const auto term = [&](float x) TREK_TILE_LAMBDA {
-      const float centred = semantics::sub(x, mean);
-      return squares ? semantics::mul(centred, centred) : centred;
-    };
-    float sum = -0.0f;
-    uint32_t left = k_ / 32;
-    TREK_ROLLED
-    for (; left >= kAtOnce; left -= kAtOnce, row += 32 * kAtOnce) {
-      float x[kAtOnce];
-      TREK_UNROLLED
-      for (uint32_t i = 0; i < kAtOnce; ++i) x[i] = term(row[32 * i]);
-      TREK_UNROLLED
-      for (const float each : x) sum = semantics::add(sum, each);
-    }
-    TREK_ROLLED
-    for (; left != 0; --left, row += 32) sum = semantics::add(sum, term(*row));
-    return sum;
+
+  // The row's moments, to shared memory; by one warp.
+  TREK_TILE_MEMBER void find_moments(const Task& task) const {
+    const uint32_t lane = task.thread() % 32;
+    const float* row = task.shared<float>(kWide) + lane;
+    Moments moments;
+    if (k_ % kSizes == 0)
+      moments = moments_of(row, k_, safe_);
+    else
+      moments = moments_rarely(row, k_, safe_);
+    if (lane == 0)
+      *task.shared<Aliased<uint64_t>>(kMoments) =
+          uint64_t{bits_of(moments.factor)} << 32 | bits_of(moments.mean);
   }
 
   uint64_t scale_[kOwn] = {};
@@ -176,32 +224,37 @@ class Norm {
   uint32_t k_ = 0;
 };
 
-// The softmax of a row, by one warp, in place: in shared memory, where the task before has left it, or where it is brought.
+// The softmax of a row, by one warp: of what lies in shared memory, where the task before has left it, or in memory.
 template <bool kBf16>
 TREK_TILE void make_softmax(const Task& task, const Gemv& of, const std::byte* from) {
+  constexpr uint32_t kOfLane = kMostSoftmax / 32;
   const uint32_t lane = task.thread();
   if (lane >= 32) return;
   const bool is_here = of.row == Gemv::here;
-  float* row = task.shared<float>(is_here ? kHere : kWide);
   const uint32_t k = of.k;
+  float x[kOfLane];
   float most = -__builtin_huge_valf();
-  TREK_ROLLED
-  for (uint32_t i = lane; i < k; i += 32) {
-    if (!is_here) row[i] = as_float(read<uint32_t>(from, i));
-    most = semantics::max(most, row[i]);
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kOfLane; ++i) {
+    const uint32_t at = lane + 32 * i;
+    x[i] = -__builtin_huge_valf();  // which changes nothing
+    if (at < k) x[i] = is_here ? task.shared<float>(kHere)[at] : as_float(read<uint32_t>(from, at));
+    most = semantics::max(most, x[i]);
   }
   most = joined(most, [](float a, float b) TREK_TILE_LAMBDA { return semantics::max(a, b); });
   float sum = -0.0f;
-  TREK_ROLLED
-  for (uint32_t i = lane; i < k; i += 32) {
-    row[i] = semantics::exp_negative(row[i] - most);
-    sum = semantics::add(sum, row[i]);
-  }
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kOfLane; ++i)
+    if (32 * i < k) {
+      x[i] = semantics::exp_negative(x[i] - most);
+      if (lane + 32 * i < k) sum = semantics::add(sum, x[i]);
+    }
   sum = sum_of_warp(sum);
-  TREK_ROLLED
-  for (uint32_t i = lane; i < k; i += 32)
-    *task.shared<Aliased<uint16_t>>(kRow + place_in_row(i)) =
-        static_cast<uint16_t>(tensor::packed(kBf16, divided(row[i], sum), 0));
+  TREK_UNROLLED
+  for (uint32_t i = 0; i < kOfLane; ++i)
+    if (lane + 32 * i < k)
+      *task.shared<Aliased<uint16_t>>(kRow + place_in_row(lane + 32 * i)) =
+          static_cast<uint16_t>(tensor::packed(kBf16, divided(x[i], sum), 0));
 }
 
 #endif

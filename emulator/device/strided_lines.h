@@ -291,9 +291,9 @@ struct Best {
 };
 
 // The best of a line of floats in line, from a multiple of 16 bytes on, for one of the block's threads: fours, which come
-// to shared memory in groups, many of them at once, each thread its own; and what is behind them.
-template <class Key>
-TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n, Key key_of) {
+// to shared memory in groups, many of them at once, each thread its own; and what is behind them. Which of a four it is is
+// asked at the end, of one.
+TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n, bool least) {
   constexpr uint32_t kGroup = 4;
   constexpr uint32_t kGroups = 6;
   using Ring = OwnFours<shared_at::kWork + 1024>;
@@ -311,12 +311,17 @@ TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n
       if (place(g, e) < fours) ring.ask(slot(g, e), from + size_t{16} * place(g, e));
     commit_copies();
   };
-  Best best{0, ~0u};
-  // Ascending, so that an equal key comes too late.
-  const auto look = [&](uint32_t i, uint32_t word) {
-    const uint32_t key = key_of(as_float(word));
-    if (key > best.key) best = {key, i};
+  uint32_t key = 0;
+  uint32_t best_four = 0;
+  const auto larger = [](uint32_t a, uint32_t b) { return a > b ? a : b; };
+  // order_key() or least_key(), without asking which for each.
+  const uint32_t flips = least ? ~0u : 0;
+  const auto key_of = [&](uint32_t bits) {
+    const auto negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
+    const uint32_t ordered = bits ^ (negative | 1u << 31) ^ flips;
+    return semantics::is_nan(as_float(bits)) ? ~0u : ordered;
   };
+  const auto key_at = [&](const Words& four, uint32_t j) { return key_of(four.e[j]); };
   TREK_ROLLED
   for (uint32_t g = 0; g + 1 < kGroups; ++g) ask(g);
   TREK_ROLLED
@@ -327,11 +332,23 @@ TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n
     for (uint32_t e = 0; e < kGroup; ++e) {
       if (place(g, e) >= fours) continue;
       const auto four = ring.get<Words>(slot(g, e));
-#pragma unroll
-      for (uint32_t j = 0; j < 4; ++j) look(4 * place(g, e) + j, four.e[j]);
+      const uint32_t most = larger(larger(key_at(four, 0), key_at(four, 1)),
+                                   larger(key_at(four, 2), key_at(four, 3)));
+      // Ascending, so that an equal key comes too late.
+      if (most > key) {
+        key = most;
+        best_four = place(g, e);
+      }
     }
   }
-  if (thread < n % 4) look(4 * fours + thread, read<uint32_t>(from, 4 * fours + thread));
+  Best best{0, ~0u};
+  if (key != 0) {
+    const auto four = read<Words>(from, best_four);
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) best.look(key_at(four, j), 4 * best_four + j);
+  }
+  if (thread < n % 4)
+    best.look(key_of(read<uint32_t>(from, 4 * fours + thread)), 4 * fours + thread);
   return best;
 }
 
@@ -364,7 +381,7 @@ TREK_UNIT_CALL void find_best(Task task, int64_t line, int64_t end) {
       if ((kSpecialised || kForChains) && together && task.threads() == kBlockThreads &&
           lying.type == DType::f32 && lying.pitch == 4 &&
           reinterpret_cast<uintptr_t>(from) % 16 == 0)
-        best = best_of_fours(task, from, n, key_of);
+        best = best_of_fours(task, from, n, least);
       else if (lying.type == DType::f32)
         each_element<DType::f32>(from, lying.pitch, first, step, n, look);
       else

@@ -79,6 +79,7 @@ class GemvTasks {
     const Place place;
     n_ = same_for_all(place.number());
     trapped_ = place.trapped();
+    profiles_ = thread_number() == 0 && pipeline().launch.profile != nullptr;
   }
 
   // The compiler is to see that it is in shared memory.
@@ -94,7 +95,7 @@ class GemvTasks {
     return same_for_all(slot().skip != 0 || trapped_ ? 1 : 0) == 0;
   }
   TREK_RESIDENT void inputs_came() const {
-    if (thread_number() == 0 && pipeline().launch.profile != nullptr) slot().began = nanoseconds();
+    if (profiles_) slot().began = nanoseconds();
   }
   TREK_RESIDENT bool are_there() const { return same_for_all(slot().are_there) != 0; }
   // Behind a sync with all that was written.
@@ -109,13 +110,17 @@ class GemvTasks {
     block_of_units(pipeline()).sync();
     ++n_;
     barrier_wait(&pipeline().filled[n_ % kSlots], phase(n_));
-    return same_for_all(slot().record.kind == Kind::gemv && is_bf16(slot()) == kBf16 ? 1 : 0) != 0;
+    // Both are read at once: what a descriptor of another kind has there is some type, or none.
+    const uint32_t other_kind = slot().record.kind == Kind::gemv ? 0 : 1;
+    const uint32_t other_type = is_bf16(slot()) == kBf16 ? 0 : 1;
+    return same_for_all(other_kind | other_type) == 0;
   }
 
  private:
   TREK_RESIDENT Slot& slot() const { return pipeline().slot[n_ % kSlots]; }
   uint32_t n_;
   bool trapped_;
+  bool profiles_;  // this thread notes when inputs came
 };
 
 // Goes on to what comes behind them.

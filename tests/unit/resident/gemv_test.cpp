@@ -165,10 +165,10 @@ TEST_CASE("the parts of a tile are all of its columns, and each has room in a st
             CHECK(bytes <= device::gemv::kStage);
             CHECK(part.packed_at(of) == packed);
             packed += part.bytes();
-            // The warps' sums have room, and so have a warp's products.
+            // The sums have room, and so have a warp's products.
             const uint32_t shares = 1U << of.share_bits;
             const uint32_t groups = device::gemv::kWarps / shares;
-            CHECK(4 * shares * part.columns <= device::gemv::kSumsBytes);
+            CHECK(4 * device::gemv::kWarps * part.columns <= device::gemv::kSumsBytes);
             CHECK(part.columns / device::gemv::kEight <= groups * device::gemv::kMostEights);
             k += part.k;
             CHECK(part.is_last_of_columns(of) == (k == of.k));
