@@ -60,7 +60,7 @@ struct GemvRing {
 struct alignas(16) GemvBeside {
   int64_t offset;
   uint32_t
-      mask;  // of the 32 bits that come, those of a float; of 16 bits the upper ones; 0: there is none
+      mask;  // of 32 bits that come, a float's; of one of 16 bits the upper ones; 0: there is none
   uint8_t by_column;
   uint8_t pair_bits;  // elements that come together: 1 << pair_bits
   uint8_t shift;      // bytes from what comes to the next: 1 << shift
@@ -112,9 +112,8 @@ struct alignas(16) Gemv {
   uint8_t tails;
   uint8_t streams;      // the columns come in stages, because nothing writes them
   uint8_t leaves_here;  // the result is the row of the processor's next task, which finds it here
-  uint8_t
-      adds;  // steps of the tail, from the first on, which add the first operand, and the second
-  uint8_t besides;  // DType of what stands beside outputs
+  uint8_t adds;         // first steps of the tail, which add its operands in their order
+  uint8_t besides;      // DType of what stands beside outputs and is no f32
   uint8_t unused;
   GemvBeside beside[gemv::kMostBeside];
   GemvTail tail[kMaxTail];

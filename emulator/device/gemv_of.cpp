@@ -126,7 +126,7 @@ class Maker {
     }
     to_.line = 2 * to_.part_k + kLinePad;
     uint32_t shares = 0;
-    // Fewer columns where a warp has sums of no more.
+    // Fewer columns where a warp has eights of no more.
     while (to_.part_columns != 0) {
       shares = shares_of(to_.part_columns / kEight, to_.part_k / kDeep);
       if (shares != 0) break;

@@ -9,8 +9,8 @@
 //
 //   bring     a warp of the frame has the parts of a task's columns copied to the ring, as soon as the stages are free;
 //             nothing writes them, so that it may be tasks ahead
-//   row       asked for at once by all threads, in words (words.h) if it comes in such; then its norm, of which every warp
-//             adds all, or its softmax, by one warp; then it is in shared memory, of 16 bits
+//   row       asked for at once by all threads, in words (words.h) if it comes in such; then its norm, whose moments one warp
+//             finds, or its softmax, by one warp; then it is in shared memory, of 16 bits
 //   multiply  tensor cores: 16 rows of their left operand are eight columns for one half of 32 k and for the other, of eight
 //             columns of their right one two are these halves of the row; warps share columns and k
 //   finish    a thread adds the sums of an output, and takes it through the tail; results in words, too
@@ -37,7 +37,6 @@ inline constexpr uint32_t kTogether = 3;  // steps whose operands are loaded at 
 
 // What a warp multiplies of parts that have the same columns: some eights of them, of k a share of the steps.
 struct Shares {
-  uint32_t columns;
   uint32_t share;   // this warp's,
   uint32_t bits;    // of 1 << bits
   uint32_t count;   // eights of this one
@@ -48,14 +47,14 @@ struct Shares {
   uint32_t give;    // among sums, where those of the first eight go that are this lane's
 
   TREK_TILE_MEMBER Shares(const Task& task, const Gemv& of, const Part& part)
-      : columns(part.columns), bits(of.share_bits) {
+      : bits(of.share_bits) {
     const uint32_t lane = task.thread() % 32;
     const uint32_t warp = tensor::of_warp(task.thread() / 32);
     const bool by_line = of.by_line != 0;
     share = warp & ((1U << bits) - 1);
     const uint32_t first = warp >> bits;  // of the eights, of which it has every groups-th
     const uint32_t groups = kWarps >> bits;
-    count = (columns / kEight + groups - 1 - first) >> (kWarpBits - bits);
+    count = (part.columns / kEight + groups - 1 - first) >> (kWarpBits - bits);
     const uint32_t apart = by_line ? kEight * of.line : 16 * part.k;
     const uint32_t step = by_line ? 2 * kDeep : 16 * kDeep;
     // Eight k of a column a lane, or eight columns of a k: of the first half of 32 k, of the second, and then what follows
@@ -68,8 +67,7 @@ struct Shares {
     row = shared_address(
         task.shared<std::byte>(kRow + lane / 4 % 2 * kDeep + lane % 4 * 8 + 2 * kDeep * share));
     give = 4 * (kWarps * (first * kEight + lane / 4) + share);
-    for (uint32_t* each : {&columns, &share, &bits, &count, &at, &across, &down, &row, &give})
-      settle(*each);
+    for (uint32_t* each : {&share, &bits, &count, &at, &across, &down, &row, &give}) settle(*each);
   }
 };
 
@@ -176,7 +174,7 @@ class Output {
     if (!any()) return;
     TREK_UNROLLED
     for (uint32_t i = 0; i < kMostBeside; ++i)
-      beside_[i].ask(of_.beside[i], arena_, column_, element_);
+      if (of_.beside[i].mask != 0) beside_[i].ask(of_.beside[i], place(of_.beside[i]), arena_);
     adds_ = of_.adds;
     tails_ = of_.tails;
     is_f16_ = static_cast<DType>(of_.besides) == DType::f16 ? 1 : 0;
@@ -223,12 +221,8 @@ class Output {
     uint32_t how = 0;
     enum How : uint32_t { is_word = 1, is_high = 2, is_low_half = 16 };
 
-    TREK_TILE_MEMBER void ask(const GemvBeside& of, const std::byte* arena, uint32_t column,
-                              uint32_t element) {
-      if (of.mask == 0) return;  // there is none
-      const uint32_t place = of.by_column != 0 ? column : element;
-      const uint64_t offset =
-          static_cast<uint64_t>(of.offset) + (uint64_t{place >> of.pair_bits} << of.shift);
+    TREK_TILE_MEMBER void ask(const GemvBeside& of, uint32_t place, const std::byte* arena) {
+      const uint64_t offset = offset_of(of, place);
       mask = of.mask;
       how = (of.in_words != 0  ? is_word
              : offset % 8 != 0 ? is_high
@@ -240,6 +234,10 @@ class Output {
                    : "=r"(low), "=r"(high)
                    : "l"(arena + offset / 8 * 8)
                    : "memory");
+    }
+    // Where what has the element of number `place` is in the arena.
+    TREK_TILE_MEMBER static uint64_t offset_of(const GemvBeside& of, uint32_t place) {
+      return static_cast<uint64_t>(of.offset) + (uint64_t{place >> of.pair_bits} << of.shift);
     }
     TREK_TILE_MEMBER bool is_missing(uint32_t tag) const {
       return (how & is_word) != 0 && high != tag;
@@ -255,14 +253,16 @@ class Output {
   TREK_TILE_MEMBER bool has() const { return thread_ < columns_; }
   // Of this warp. Its threads that have none do as its first.
   TREK_TILE_MEMBER bool any() const { return thread_ / 32 * 32 < columns_; }
+  TREK_TILE_MEMBER uint32_t place(const GemvBeside& of) const {
+    return of.by_column != 0 ? column_ : element_;
+  }
   TREK_TILE_MEMBER void ask_again(uint32_t tag) {
     TREK_UNROLLED
     for (uint32_t i = 0; i < kMostBeside; ++i) {
       if (!beside_[i].is_missing(tag)) continue;
       const GemvBeside& of = of_.beside[i];
-      const uint32_t place = of.by_column != 0 ? column_ : element_;
-      beside_[i].low = static_cast<uint32_t>(
-          asked_again(arena_ + of.offset + (uint64_t{place >> of.pair_bits} << of.shift), tag));
+      beside_[i].low =
+          static_cast<uint32_t>(asked_again(arena_ + Beside::offset_of(of, place(of)), tag));
       beside_[i].high = tag;
     }
   }
@@ -367,7 +367,6 @@ class Execution {
       part.next(of_, tile_);
       sums = kSums + kSumsBytes - (sums - kSums);
     }
-    if (!streams_) return;
     if (!are_there && of_.packed != Areas::kNone) [[unlikely]]
       tasks_.has_packed();
   }
