@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "emulator/device/matrix_thin_cut.h"
+#include "emulator/device/word_places.h"
 
 namespace trek::device {
 
@@ -27,6 +28,9 @@ inline constexpr uint32_t kMostItems = 4;      // of a row, of a thread: two wor
 inline constexpr uint32_t kMostNorm = 1024;    // elements of a row that is normed
 inline constexpr uint32_t kMostSoftmax = 128;  // and of one that goes through a softmax
 inline constexpr uint32_t kMostBeside = 2;     // operands of a tail
+// A line of the columns that comes in words: these are asked for by so many threads at most, from the middle one on, where the
+// row leaves them.
+inline constexpr uint32_t kLineThreads = kBlockThreads / 2;
 inline constexpr uint32_t kLinePad =
     16;  // bytes behind a column, so that lines begin in other banks
 
@@ -90,6 +94,12 @@ struct alignas(16) Gemv {
   int64_t scale;         // of a norm
   int64_t shift;
   int64_t outer;  // a result goes to (element / inner) * outer + element % inner
+  // Of each matrix the line of its columns (a column, or a k) that the loop writes, in words: all else of them stands. Of
+  // tiles that are one part.
+  int64_t line_words;
+  uint32_t written_line;
+  uint32_t
+      line_items;  // of a matrix's line or a tile's share of it: two words each; 0: no line is written
   uint32_t inner;
   uint32_t n;
   uint32_t k;
@@ -118,7 +128,7 @@ struct alignas(16) Gemv {
   GemvBeside beside[gemv::kMostBeside];
   GemvTail tail[kMaxTail];
 };
-static_assert(sizeof(Gemv) == 240);
+static_assert(sizeof(Gemv) == 256);
 
 namespace gemv {
 
@@ -135,6 +145,8 @@ struct Tile {
         column((number - matrix * of.across) * of.columns) {
     columns = of.n - column < of.columns ? of.n - column : of.columns;
   }
+  // Of its columns, which lie by lines or by eights.
+  TREK_ON_DEVICE uint32_t lines(const Gemv& of) const { return of.by_line != 0 ? columns : of.k; }
 };
 // A part of it, from the first on: next() is the one behind, where it is_there().
 struct Part {
@@ -175,6 +187,17 @@ TREK_ON_DEVICE inline int64_t packed_of(const Gemv& of, const Tile& tile) {
 TREK_ON_DEVICE inline uint32_t place_in_row(uint32_t k) {
   return k / kDeep * (2 * kDeep) + k % kDeep / (kDeep / 2) * kDeep + k % kEight / 2 * 8 +
          k % (kDeep / 2) / kEight * 4 + k % 2 * 2;
+}
+
+// Where the words of a tile's share of the line are that comes in words.
+TREK_ON_DEVICE inline int64_t line_words_of(const Gemv& of, const Tile& tile) {
+  const uint32_t elements = of.by_line != 0 ? tile.matrix * of.k : tile.matrix * of.n + tile.column;
+  return of.line_words + int64_t{kWord} * (elements / 2);
+}
+// Its number among the lines of a tile, which if that does not have it is none of those.
+TREK_ON_DEVICE inline uint32_t written_line_of(const Gemv& of, const Tile& tile) {
+  if (of.line_items == 0) return UINT32_MAX;
+  return of.written_line - (of.by_line != 0 ? tile.column : 0);
 }
 
 // What a task's record has as its count: whether its columns come in stages, and the number by which its processor knows

@@ -13,7 +13,7 @@ DType type_of(const Operand& operand) { return static_cast<DType>(operand.dtype)
 
 class Maker {
  public:
-  explicit Maker(const Node& node) : node_(node), of_(node.matrix) {}
+  Maker(const Node& node, bool stands) : node_(node), of_(node.matrix), stands_(stands) {}
 
   std::optional<Gemv> run() {
     if (!is_thin(node_) || of_.thin.group.products != 0 || of_.m != 1 ||
@@ -109,7 +109,7 @@ class Maker {
     const auto matrix = matrix_bytes(of_.b_batch, of_.b_matrix, 2);
     if (!matrix || *matrix % 16 != 0) return false;
     to_.right_matrix = *matrix;
-    to_.streams = of_.thin.cut.immutable;
+    to_.streams = of_.thin.cut.immutable != 0 || stands_ ? 1 : 0;
     const uint32_t room = to_.streams != 0 ? kStage : kPanelBytes;
     const uint32_t eight = kEight * (2 * to_.k + (to_.by_line != 0 ? kLinePad : 0));  // bytes
     if (to_.streams == 0 || eight <= room) {
@@ -194,11 +194,12 @@ class Maker {
 
   const Node& node_;
   const Matrix& of_;
+  bool stands_;
   Gemv to_ = {};
 };
 
 }  // namespace
 
-std::optional<Gemv> gemv_of(const Node& node) { return Maker(node).run(); }
+std::optional<Gemv> gemv_of(const Node& node, bool stands) { return Maker(node, stands).run(); }
 
 }  // namespace trek::device

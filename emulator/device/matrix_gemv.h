@@ -147,12 +147,19 @@ TREK_UNIT_CALL uint64_t asked_again(const std::byte* at, uint32_t tag) {
 // The step of a language model, which is called without asking which it is.
 TREK_UNIT_CALL float gelu_step(float value) { return semantics::gelu_tanh(value); }
 
+// Warps that have outputs are late for the next task, which others have by then. So they are some of few elements of a row, and
+// others in the task behind.
+TREK_TILE uint32_t first_of_outputs(uint32_t turn) {
+  return kBlockThreads - kMostColumns * (1 + turn % 2);
+}
+
 // A thread's output of a part: where it goes, and what stands beside it, which is asked for before the row is there.
 class Output {
  public:
+  // `first`: the thread that has the first output.
   TREK_TILE_MEMBER Output(const Task& task, const Gemv& of, const Tile& tile, const Part& part,
-                          std::byte* arena)
-      : of_(of), arena_(arena), thread_(task.thread()), columns_(part.columns) {
+                          std::byte* arena, uint32_t first)
+      : of_(of), arena_(arena), thread_(task.thread() - first), columns_(part.columns) {
     column_ = tile.column + part.column + (has() ? thread_ : 0);
     element_ = tile.matrix * of.n + column_;
     is_f32_ = static_cast<DType>(of.result_type) == DType::f32;
@@ -298,7 +305,7 @@ class Output {
 
   const Gemv& of_;
   std::byte* arena_;
-  uint32_t thread_;
+  uint32_t thread_;  // from the one that has the first output on; one before it has none
   uint32_t columns_;
   uint32_t column_;
   uint32_t element_;
@@ -324,7 +331,7 @@ class Execution {
         arena_(arena),
         tag_(tasks.tag()),
         streams_(of_.streams != 0),
-        in_words_(of_.row == Gemv::words),
+        in_words_(of_.row == Gemv::words || of_.line_items != 0),
         step_(step) {}
 
   TREK_TILE_MEMBER void run() {
@@ -333,9 +340,9 @@ class Execution {
     TREK_ROLLED
     for (Part part(of_, tile_);;) {
       const bool is_first = part.column == 0;
-      Items items(task_, of_, arena_ + of_.left + uint64_t{tile_.matrix} * of_.left_matrix);
+      Items items(task_, of_, tile_, arena_);
       if (is_first && in_words_) items.ask();
-      Output output(task_, of_, tile_, part, arena_);
+      Output output(task_, of_, tile_, part, arena_, first_of_outputs(tasks_.turn()));
       const Shares shares(task_, of_, part);
       if (is_first && !tasks_.ready()) [[unlikely]]
         return leave();
@@ -401,7 +408,7 @@ class Execution {
     const auto form = static_cast<RowForm>(of_.form);
     Norm<kBf16> norm;
     if (!streams_) [[unlikely]]
-      Pieces(task_, of_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
+      Pieces(task_, of_, tile_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
     if (form == RowForm::norm) norm.ask(of_, items, arena_);
     if (in_words_)
       items.await(tag_);
@@ -410,10 +417,23 @@ class Execution {
     tasks_.inputs_came();
     if (form == RowForm::norm)
       norm.make(task_, items);
+    else if (items.is_of_line()) [[unlikely]]
+      put_line(items);
     else if (form == RowForm::softmax) [[unlikely]]
       make_softmax<kBf16>(task_, of_, items.from());
     else
       put_items(task_, items);
+  }
+  // Puts an item of the line that comes in words among the columns, which are there.
+  TREK_TILE_MEMBER void put_line(const Items& items) const {
+    if (!items.has(0)) return;
+    const uint32_t line = written_line_of(of_, tile_);
+    const uint32_t i = items.number(0);
+    const uint32_t at =
+        of_.by_line != 0 ? line * of_.line + 8 * i : (line + i / 2 * of_.k) * 16 + i % 2 * 8;
+    *task_.shared<Aliased<uint64_t>>(stage_at(step_) + at) =
+        uint64_t{items.high(0)} << 32 | items.low(0);
+    tensor::before_engine(true);
   }
   // This warp is through with a stage.
   TREK_TILE_MEMBER void release() {
@@ -440,7 +460,7 @@ class Execution {
   std::byte* arena_;
   uint32_t tag_;
   bool streams_;
-  bool in_words_;
+  bool in_words_;   // the row, or a line of the columns
   uint32_t& step_;  // of the ring
 };
 
@@ -448,7 +468,7 @@ class Execution {
 
 // Tasks that are executed as GEMV, of factors of bf16, or of f16: code for each, since what is met once in a task is bound by
 // the instruction cache. `tasks` has one at hand: of() and number() are its descriptor and tile, tag() the number of its
-// trip; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
+// trip, turn() one that the next task has another of; ready() waits until all inputs are there that do not come in words, and says whether it is to be executed;
 // inputs_came() is told that the others are; are_there() says, once the first part is here, whether its columns came in
 // stages; has_packed() is told that they now lie packed. next() goes on to the next, and says whether that is one of these, of
 // the same factors.

@@ -25,7 +25,8 @@ TREK_TILE const std::byte* columns_at(const Gemv& of, const Tile& tile, const st
 }
 
 // Has the parts of a tile's columns copied, from step `step` of the ring on; by all lanes of a warp of the frame. `are_there`:
-// they lie in memory as they are to come. Where they do not, the block brings them itself, and is told of the stages alone.
+// they lie in memory as they are to come, but for a line that is in words. Where they do not, the block brings them itself,
+// and is told of the stages alone.
 // The step behind them.
 TREK_TILE uint32_t bring(const Gemv& of, uint32_t number, const std::byte* arena, bool are_there,
                          uint32_t step) {
@@ -34,13 +35,15 @@ TREK_TILE uint32_t bring(const Gemv& of, uint32_t number, const std::byte* arena
   const Tile tile(of, number);
   const std::byte* from = columns_at(of, tile, arena);
   const std::byte* packed = arena + packed_of(of, tile);
+  const uint32_t written = written_line_of(of, tile);
   TREK_ROLLED
   for (Part part(of, tile); part.is_there(tile); part.next(of, tile), ++step) {
     if (step >= kStages) tensor::barrier_wait(empty(step), parity(step - kStages));
     tensor::before_engine(true);
+    const bool has_line = of.by_line != 0 && written < part.columns;
     if (tensor::elected()) {
       if (are_there)
-        tensor::barrier_expect(full(step), part.bytes());
+        tensor::barrier_expect(full(step), part.bytes() - (has_line ? 2 * part.k : 0));
       else
         tensor::barrier_arrive(full(step));
     }
@@ -54,9 +57,10 @@ TREK_TILE uint32_t bring(const Gemv& of, uint32_t number, const std::byte* arena
     }
     TREK_ROLLED
     for (uint32_t c = lane; c < part.columns; c += 32)
-      tensor::copy_bytes(to + c * of.line,
-                         from + uint64_t{part.column + c} * of.pitch + 2 * part.first_k, 2 * part.k,
-                         full(step));
+      if (c != written)
+        tensor::copy_bytes(to + c * of.line,
+                           from + uint64_t{part.column + c} * of.pitch + 2 * part.first_k,
+                           2 * part.k, full(step));
   }
   return step;
 }
@@ -72,13 +76,14 @@ TREK_TILE void end_ring(uint32_t step) {
 // are in memory.
 class Pieces {
  public:
-  TREK_TILE_MEMBER Pieces(const Task& task, const Gemv& of, const Part& part,
+  TREK_TILE_MEMBER Pieces(const Task& task, const Gemv& of, const Tile& tile, const Part& part,
                           const std::byte* columns)
       : by_line_(of.by_line != 0),
         line_(of.by_line != 0 ? of.line : 16),
         apart_(of.by_line != 0 ? 16 : 16 * part.k),
         pitch_(of.pitch),
         lines_(by_line_ ? part.columns : part.k),
+        written_(written_line_of(of, tile)),
         pieces_((by_line_ ? part.k : part.columns) / 8),
         first_(task.thread() / pieces_),
         piece_(task.thread() - first_ * pieces_),
@@ -94,7 +99,8 @@ class Pieces {
     uint32_t piece = piece_;
     TREK_ROLLED
     while (line < lines_) {
-      act(line * line_ + piece * apart_, from_ + uint64_t{line} * pitch_ + 16 * piece);
+      if (line != written_)
+        act(line * line_ + piece * apart_, from_ + uint64_t{line} * pitch_ + 16 * piece);
       line += lines_on_;
       piece += pieces_on_;
       if (piece >= pieces_) {
@@ -116,7 +122,8 @@ class Pieces {
   uint32_t apart_;
   uint32_t pitch_;
   uint32_t lines_;
-  uint32_t pieces_;  // of a line
+  uint32_t written_;  // the one of a part that comes in words
+  uint32_t pieces_;   // of a line
   uint32_t first_;
   uint32_t piece_;
   uint32_t lines_on_;
@@ -132,7 +139,7 @@ TREK_UNIT_CALL void bring_columns(Task task, const Gemv& of, Tile tile, Part par
   TREK_ROLLED
   for (; !is_last; ++step) {
     const uint32_t stage = stage_at(step);
-    const Pieces pieces(task, of, part, columns_at(of, tile, arena));
+    const Pieces pieces(task, of, tile, part, columns_at(of, tile, arena));
     tensor::barrier_wait(full(step), parity(step));
     pieces.copy(task, stage);
     wait_for_copies(0);

@@ -11,11 +11,22 @@ namespace trek::device::gemv {
 
 #ifdef TREK_FOR_CHAINS
 
-// A thread's part of the row: two words, or eight bytes, each.
+// A thread's part of the row, two words, or eight bytes, each; or of the line of the columns that comes in words, one.
 class Items {
  public:
-  TREK_TILE_MEMBER Items(const Task& task, const Gemv& of, const std::byte* from)
-      : thread_(task.thread()), items_(of.items), from_(from) {}
+  TREK_TILE_MEMBER Items(const Task& task, const Gemv& of, const Tile& tile, const std::byte* arena)
+      : thread_(task.thread()),
+        items_(of.items),
+        from_(arena + of.left + uint64_t{tile.matrix} * of.left_matrix) {
+    is_of_line_ =
+        thread_ - kLineThreads < of.line_items && written_line_of(of, tile) < tile.lines(of);
+    if (!is_of_line_) [[likely]]
+      return;
+    thread_ -= kLineThreads;
+    items_ = of.line_items;
+    from_ = arena + line_words_of(of, tile);
+  }
+  TREK_TILE_MEMBER bool is_of_line() const { return is_of_line_; }
   TREK_TILE_MEMBER const std::byte* from() const { return from_; }
   TREK_TILE_MEMBER uint32_t number(uint32_t i) const { return thread_ + i * kBlockThreads; }
   TREK_TILE_MEMBER bool has(uint32_t i) const { return number(i) < items_; }
@@ -64,6 +75,7 @@ class Items {
   uint32_t thread_;
   uint32_t items_;
   const std::byte* from_;
+  bool is_of_line_;
   thin::Twice two_[kMostItems] = {};
 };
 

@@ -292,7 +292,7 @@ struct Best {
 
 // The best of a line of floats in line, from a multiple of 16 bytes on, for one of the block's threads: fours, which come
 // to shared memory in groups, many of them at once, each thread its own; and what is behind them. Which of a four it is is
-// asked at the end, of one.
+// asked at the end, of one, and of others only what their greatest is.
 TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n, bool least) {
   constexpr uint32_t kGroup = 4;
   constexpr uint32_t kGroups = 6;
@@ -313,15 +313,9 @@ TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n
   };
   uint32_t key = 0;
   uint32_t best_four = 0;
-  const auto larger = [](uint32_t a, uint32_t b) { return a > b ? a : b; };
-  // order_key() or least_key(), without asking which for each.
-  const uint32_t flips = least ? ~0u : 0;
-  const auto key_of = [&](uint32_t bits) {
-    const auto negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
-    const uint32_t ordered = bits ^ (negative | 1u << 31) ^ flips;
-    return semantics::is_nan(as_float(bits)) ? ~0u : ordered;
-  };
-  const auto key_at = [&](const Words& four, uint32_t j) { return key_of(four.e[j]); };
+  // The least is the greatest of those with the other sign.
+  const uint32_t flips = least ? 1u << 31 : 0;
+  const auto element = [&](const Words& four, uint32_t j) { return as_float(four.e[j] ^ flips); };
   TREK_ROLLED
   for (uint32_t g = 0; g + 1 < kGroups; ++g) ask(g);
   TREK_ROLLED
@@ -332,8 +326,9 @@ TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n
     for (uint32_t e = 0; e < kGroup; ++e) {
       if (place(g, e) >= fours) continue;
       const auto four = ring.get<Words>(slot(g, e));
-      const uint32_t most = larger(larger(key_at(four, 0), key_at(four, 1)),
-                                   larger(key_at(four, 2), key_at(four, 3)));
+      const uint32_t most =
+          semantics::order_key(semantics::max(semantics::max(element(four, 0), element(four, 1)),
+                                              semantics::max(element(four, 2), element(four, 3))));
       // Ascending, so that an equal key comes too late.
       if (most > key) {
         key = most;
@@ -345,10 +340,12 @@ TREK_UNIT Best best_of_fours(const Task& task, const std::byte* from, uint32_t n
   if (key != 0) {
     const auto four = read<Words>(from, best_four);
 #pragma unroll
-    for (uint32_t j = 0; j < 4; ++j) best.look(key_at(four, j), 4 * best_four + j);
+    for (uint32_t j = 0; j < 4; ++j)
+      best.look(semantics::order_key(element(four, j)), 4 * best_four + j);
   }
   if (thread < n % 4)
-    best.look(key_of(read<uint32_t>(from, 4 * fours + thread)), 4 * fours + thread);
+    best.look(semantics::order_key(as_float(read<uint32_t>(from, 4 * fours + thread) ^ flips)),
+              4 * fours + thread);
   return best;
 }
 

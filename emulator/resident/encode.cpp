@@ -45,7 +45,7 @@ Kind kind_of(device::Quick quick) {
 
 class Encoder {
  public:
-  explicit Encoder(const Plan& plan) : plan_(plan), tagged_(plan) {}
+  Encoder(const Plan& plan, bool for_code) : plan_(plan), for_code_(for_code), tagged_(plan) {}
   isa::Result<Image> run();
 
  private:
@@ -85,10 +85,12 @@ class Encoder {
   int64_t append_brought(const Descriptor& descriptor, int64_t tile);
 
   const Plan& plan_;
+  bool for_code_;
   Image image_;
   isa::Problems problems_;
   std::vector<Descriptor> descriptors_;            // per node
   std::vector<std::optional<device::Gemv>> gemv_;  // the same, of Kind::gemv: in front of the node
+  std::vector<std::optional<GemvLine>> lines_;
   Places places_;
   TaggedNodes tagged_;
   std::vector<uint32_t> packed_;  // per task, from 0 on: of its processor's that are packed
@@ -177,6 +179,8 @@ void Encoder::find_gemv() {
   for (Descriptor& descriptor : descriptors_)
     candidates.push_back({&descriptor.node(), descriptor.kind, descriptor.needs_full});
   gemv_ = gemv_nodes(plan_, candidates);
+  leave_rows_here(plan_, tasks_, gemv_);
+  lines_ = gemv_lines(plan_, candidates, gemv_);
   for (size_t n = 0; n < gemv_.size(); ++n) {
     if (!gemv_[n]) continue;
     descriptors_[n].kind = Kind::gemv;
@@ -191,10 +195,14 @@ void Encoder::place_areas() {
   std::vector<const device::Node*> nodes;
   for (Descriptor& descriptor : descriptors_) nodes.push_back(&descriptor.node());
   const RecurrentNodes recurrent = recurrent_nodes(plan_, nodes, places_);
-  std::vector<bool> gemv;
-  for (const auto& of : gemv_) gemv.push_back(of.has_value());
+  std::vector<GemvReads> gemv(nodes.size());
+  for (size_t n = 0; n < nodes.size(); ++n)
+    if (gemv_[n])
+      gemv[n] = {true, true, gemv_[n]->row == device::Gemv::here,
+                 lines_[n] ? lines_[n]->maker : kNone};
   tagged_ = tagged_nodes_of(plan_, nodes, recurrent.may, gemv);
-  forget_standing();
+  for (size_t n = 0; n < nodes.size(); ++n)
+    if (tagged_.nodes[n].line != kNone) gemv_[n] = lines_[n]->as;
   const auto padded = [](uint64_t bytes) { return (bytes + 255) / 256 * 256; };
   uint64_t end = padded(image_.arena_bytes);
   const auto place = [&](uint64_t bytes) {
@@ -210,6 +218,11 @@ void Encoder::place_areas() {
   for (const TaggedNode& node : tagged_.nodes)
     words.push_back(place(static_cast<uint64_t>(node.bytes)));
   image_.tags_bytes = end - image_.tags_at;
+  if (for_code_) {
+    for (GemvReads& of : gemv) of.in_parts = false;
+    tagged_ = tagged_nodes_of(plan_, nodes, recurrent.may, gemv);
+  }
+  forget_standing();
   if (end > padded(image_.arena_bytes)) image_.arena_bytes = end;
   const auto words_of = [&](uint32_t node) {
     return node == kNone ? device::Areas::kNone : words[node];
@@ -217,7 +230,7 @@ void Encoder::place_areas() {
   for (size_t n = 0; n < nodes.size(); ++n) {
     const TaggedNode& of = tagged_.nodes[n];
     device::Areas areas = {};
-    areas.result = words[n];
+    areas.result = of.bytes == 0 ? device::Areas::kNone : words[n];
     areas.left = words_of(of.left);
     areas.left_begin = of.left_begin;
     areas.left_words = of.left_words;
@@ -229,7 +242,7 @@ void Encoder::place_areas() {
     areas.result_index = of.result_index;
     areas.trips_before = of.is_carried ? 1 : 0;
     if (gemv_[n]) {
-      tell_words(*gemv_[n], of, areas);
+      tell_words(*gemv_[n], of, areas, words_of(of.line));
       gemv_[n]->packed = packed[n];
     }
     if (of.bytes == 0 && of.left == kNone && areas.packed == device::Areas::kNone) continue;
@@ -512,10 +525,9 @@ isa::Result<Image> Encoder::run() {
   describe_nodes();
   if (!problems_.empty()) return std::move(problems_);
   place_weights();
+  sort_tasks();
   find_gemv();
   place_areas();
-  sort_tasks();
-  leave_rows_here(plan_, tasks_, gemv_);
   append_descriptors();
   image_.giver = find_giver();
   image_.processors = static_cast<uint32_t>(plan_.device.processors);
@@ -543,6 +555,6 @@ const device::Node& node_of(const Image& image, const Record& record) {
                                                 size_t{16} * record.descriptor + in_front);
 }
 
-isa::Result<Image> encode(const Plan& plan) { return Encoder(plan).run(); }
+isa::Result<Image> encode(const Plan& plan, bool for_code) { return Encoder(plan, for_code).run(); }
 
 }  // namespace trek::resident

@@ -44,7 +44,8 @@ struct Image {
 // The descriptor of the node that a record of a unit is a tile of, before code is made for it.
 const device::Node& node_of(const Image& image, const Record& record);
 
-// Refuses, by name, a plan that is beyond the records' limits (regions, nodes, waits of one task).
-isa::Result<Image> encode(const plan::Plan& plan);
+// Refuses, by name, a plan that is beyond the records' limits (regions, nodes, waits of one task). `for_code`: of a plan that is
+// interpreted until code has been made for it (compilation.h), what that code goes on with. Words lie where the kernel had them.
+isa::Result<Image> encode(const plan::Plan& plan, bool for_code = false);
 
 }  // namespace trek::resident

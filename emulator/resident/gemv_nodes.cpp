@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "emulator/device/gemv_of.h"
+#include "emulator/device/word_places.h"
+#include "emulator/plan/node_uses.h"
 
 namespace trek::resident {
 namespace {
@@ -50,6 +52,42 @@ bool is_next(const plan::Plan& plan, const std::vector<std::vector<uint32_t>>& t
   return true;
 }
 
+// Per buffer the one node that writes it, or kNone, also where there are several.
+std::vector<uint32_t> sole_writers(const plan::Plan& plan) {
+  constexpr uint32_t kSeveral = kNone - 1;
+  std::vector<uint32_t> writers(plan.buffers.size(), kNone);
+  for (uint32_t n = 0; n < plan.nodes.size(); ++n)
+    plan::each_write(plan.nodes[n], [&](plan::Operand to) {
+      if (to.kind != plan::Operand::Kind::view) return;
+      uint32_t& writer = writers[plan.view(to.index).buffer];
+      writer = writer == kNone || writer == n ? n : kSeveral;
+    });
+  std::ranges::replace(writers, kSeveral, kNone);
+  return writers;
+}
+
+// Whether what `made` gives is a line of each matrix of `to`, of `elements` outputs in all, in which `to` can have it in words.
+bool take_line(const Gemv& made, int64_t elements, Gemv& to) {
+  const uint32_t line = to.by_line != 0 ? to.k : to.n;
+  const uint32_t lines = to.by_line != 0 ? to.n : to.k;
+  const int64_t matrices = elements / to.n;
+  const int64_t from_begin = made.result - to.right;
+  const bool is_line = made.result_type == to.type && made.n == matrices * line &&
+                       made.inner == line && 2 * made.outer == to.right_matrix && from_begin >= 0 &&
+                       from_begin % to.pitch == 0 && from_begin / to.pitch < lines;
+  const bool is_one_part = to.part_k == to.k && to.part_columns == to.columns;
+  const uint32_t share = to.by_line != 0 ? to.k : to.columns;
+  const auto form = static_cast<device::RowForm>(to.form);
+  const uint32_t items = form == device::RowForm::softmax ? 0 : to.items;
+  if (!is_line || !is_one_part || form == device::RowForm::norm || to.n % to.columns != 0 ||
+      items > device::gemv::kLineThreads || share / 4 > device::gemv::kLineThreads)
+    return false;
+  to.items = items;
+  to.written_line = static_cast<uint32_t>(from_begin / to.pitch);
+  to.line_items = share / 4;
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::optional<Gemv>> gemv_nodes(const plan::Plan& plan,
@@ -65,11 +103,39 @@ std::vector<std::optional<Gemv>> gemv_nodes(const plan::Plan& plan,
   return found;
 }
 
-void tell_words(Gemv& to, const TaggedNode& tagged, const device::Areas& areas) {
+std::vector<std::optional<GemvLine>> gemv_lines(const plan::Plan& plan,
+                                                std::span<const GemvCandidate> nodes,
+                                                std::span<const std::optional<Gemv>> gemv) {
+  std::vector<std::optional<GemvLine>> found(gemv.size());
+  const std::vector<uint32_t> writers = sole_writers(plan);
+  for (uint32_t n = 0; n < gemv.size(); ++n) {
+    if (!gemv[n] || gemv[n]->streams != 0) continue;
+    const plan::Node& reads = plan.nodes[n];
+    for (const plan::Operand& operand : reads.operands) {
+      if (operand.kind != plan::Operand::Kind::view) continue;
+      const uint32_t number = plan.view(operand.index).buffer;
+      const uint32_t maker = writers[number];
+      if (maker >= n || !gemv[maker] || plan.nodes[maker].region != reads.region ||
+          gemv[n]->right != plan.buffers[number].offset)
+        continue;
+      std::optional<Gemv> as = device::gemv_of(*nodes[n].node, true);
+      if (!as || !take_line(*gemv[maker], reads.main_type.shape.elements(), *as)) continue;
+      as->row = gemv[n]->row;
+      as->leaves_here = gemv[n]->leaves_here;
+      found[n] = {maker, *as};
+    }
+  }
+  return found;
+}
+
+void tell_words(Gemv& to, const TaggedNode& tagged, const device::Areas& areas, int64_t line) {
   to.result_words = areas.result;
+  to.line_words = line;
   if (tagged.left == kNone) return;
   to.row = Gemv::words;
   to.left = areas.left;
+  const bool is_f32 = static_cast<device::RowForm>(to.form) != device::RowForm::none;
+  if (to.left_matrix != 0) to.left_matrix = device::kWord * (is_f32 ? to.k : to.k / 2);
   for (uint32_t s = 0; s < to.tails; ++s) {
     const device::GemvTail& tail = to.tail[s];
     if (tagged.beside == kNone || tail.operand == device::gemv::kMostBeside ||

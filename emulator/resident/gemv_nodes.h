@@ -25,8 +25,19 @@ struct GemvCandidate {
 std::vector<std::optional<device::Gemv>> gemv_nodes(const plan::Plan& plan,
                                                     std::span<const GemvCandidate> nodes);
 
-// What of it is in words.
-void tell_words(device::Gemv& to, const TaggedNode& tagged, const device::Areas& areas);
+// Columns of which a loop writes nothing but a line of each matrix, as the cache of an attention: the node that writes this,
+// in the same trip and before them, and the GEMV where they come in stages but for that line, which comes in words.
+struct GemvLine {
+  uint32_t maker = plan::kNone;
+  device::Gemv as;
+};
+std::vector<std::optional<GemvLine>> gemv_lines(const plan::Plan& plan,
+                                                std::span<const GemvCandidate> nodes,
+                                                std::span<const std::optional<device::Gemv>> gemv);
+
+// What of it is in words; `line` are the maker's of its columns' line.
+void tell_words(device::Gemv& to, const TaggedNode& tagged, const device::Areas& areas,
+                int64_t line);
 
 // A row of f32 that a GEMV has made of one matrix, and the processor's next task has as its row, it finds in shared memory.
 // `tasks` are those of each processor, in program order.

@@ -89,6 +89,7 @@ class GemvTasks {
   TREK_RESIDENT uint32_t number() const {
     return same_for_all(static_cast<uint32_t>(slot().record.first));
   }
+  TREK_RESIDENT uint32_t turn() const { return n_; }
   TREK_RESIDENT uint32_t tag() const { return static_cast<uint32_t>(slot().due.moment >> 24); }
   TREK_RESIDENT bool ready() const {
     barrier_wait(&pipeline().ready[n_ % kSlots], phase(n_));

@@ -145,7 +145,7 @@ class Settling {
   void forget(const std::vector<uint32_t>& nodes) {
     for (const uint32_t n : nodes) {
       if (found_.may_be_late[n]) continue;
-      found_.nodes[n].left = found_.nodes[n].beside = kNone;
+      found_.nodes[n].left = found_.nodes[n].beside = found_.nodes[n].line = kNone;
       found_.nodes[n].is_carried = false;
       found_.nodes[n].left_begin = found_.nodes[n].left_words = 0;
       const plan::Node& of = plan_.nodes[n];
@@ -159,6 +159,7 @@ class Settling {
     for (const TaggedNode& node : found_.nodes) {
       read.insert(node.left);
       read.insert(node.beside);
+      read.insert(node.line);
     }
     for (uint32_t n = 0; n < found_.nodes.size(); ++n)
       if (!read.contains(n)) found_.nodes[n].bytes = 0;

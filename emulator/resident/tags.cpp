@@ -29,11 +29,12 @@ bool is_group(const Node& node) { return node.matrix.thin.group.products != 0; }
 class Finder {
  public:
   Finder(const plan::Plan& plan, std::span<const Node* const> nodes,
-         const std::vector<bool>& recurrent, const std::vector<bool>& gemv)
+         const std::vector<bool>& recurrent, std::span<const GemvReads> gemv)
       : plan_(plan),
         nodes_(nodes),
         recurrent_(recurrent),
-        found_(plan, plan.device.interprets ? gemv : std::vector<bool>(plan.nodes.size(), true)) {}
+        gemv_(gemv),
+        found_(plan, late_nodes(plan, gemv)) {}
 
   TaggedNodes run() {
     if (plan_.device.has_tags) {
@@ -47,6 +48,12 @@ class Finder {
   }
 
  private:
+  static std::vector<bool> late_nodes(const plan::Plan& plan, std::span<const GemvReads> gemv) {
+    std::vector<bool> may(plan.nodes.size(), true);
+    if (plan.device.interprets)
+      for (size_t n = 0; n < may.size(); ++n) may[n] = gemv[n].is;
+    return may;
+  }
   void find_writers() {
     writer_.assign(plan_.buffers.size(), kNone);
     for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
@@ -187,6 +194,36 @@ class Finder {
     return of.brought == 1 && of.operand[0] == entry && of.n == node.matrix.k &&
            (of.columns == 0 || of.columns_stay != 0);
   }
+  // Whether of a GEMV it is the rows of its matrices.
+  bool is_row_of_matrices(uint32_t n, uint32_t entry, uint32_t maker) const {
+    const Node& node = *nodes_[n];
+    const device::Matrix& of = node.matrix;
+    return gemv_[n].in_parts && entry == 0 && !device::makes_left(node) && of.a_matrix == of.k &&
+           node.operand(0).elements % of.k == 0 && reads_words_beside_row(maker);
+  }
+  // Whether beside its row a node reads nothing that is written but words.
+  bool reads_words_beside_row(uint32_t n) const {
+    if (found_.nodes[n].left != kNone) return true;
+    const uint32_t row = row_of(*nodes_[n]);
+    for (const plan::Operand& operand : plan_.nodes[n].operands)
+      if (!is_constant(operand) && !is_all_that_reads(n, operand, row)) return false;
+    return true;
+  }
+  static uint32_t row_of(const Node& node) {
+    return device::makes_left(node) ? node.phases().operand[0] : 0;
+  }
+  // Whether operand `entry` of a node's descriptor, and no other, reads what `from` is in.
+  bool is_all_that_reads(uint32_t n, const plan::Operand& from, uint32_t entry) const {
+    const plan::Buffer& buffer = plan_.buffers[plan_.view(from.index).buffer];
+    for (uint32_t e = 0; e < nodes_[n]->all_operands; ++e)
+      if (is_in(nodes_[n]->operand(e), buffer) != (e == entry)) return false;
+    return true;
+  }
+  static bool is_in(const device::Operand& from, const plan::Buffer& buffer) {
+    return static_cast<DType>(from.dtype) != DType::none && from.scalar == device::kNoScalar &&
+           from.offset >= buffer.offset && from.offset < buffer.offset + buffer.bytes;
+  }
+
   // Whether a tail reads operand `entry` at the output's element.
   static bool is_beside(const Node& node, uint32_t entry) {
     for (uint32_t s = 0; s < node.matrix.tail_steps; ++s) {
@@ -203,12 +240,9 @@ class Finder {
     const plan::Buffer& buffer = plan_.buffers[plan_.view(view).buffer];
     for (uint32_t entry = 0; entry < node.all_operands; ++entry) {
       const device::Operand& from = node.operand(entry);
-      const bool reads = static_cast<DType>(from.dtype) != DType::none &&
-                         from.scalar == device::kNoScalar && from.offset >= buffer.offset &&
-                         from.offset < buffer.offset + buffer.bytes;
-      if (!reads) continue;
+      if (!is_in(from, buffer)) continue;
       if (from.offset != buffer.offset) return false;
-      if (is_row(node, entry) && tagged.left == kNone) {
+      if ((is_row(node, entry) || is_row_of_matrices(n, entry, maker)) && tagged.left == kNone) {
         tagged.left = maker;
         tagged.left_view = view;
       } else if (is_beside(node, entry) && tagged.beside == kNone) {
@@ -224,28 +258,38 @@ class Finder {
 
   void look_at(uint32_t n) {
     const Node& node = *nodes_[n];
-    if (node.matrix.thin.cut.immutable == 0) return;
+    const bool stands = gemv_[n].in_parts && gemv_[n].line != kNone;
+    if (node.matrix.thin.cut.immutable == 0 && !stands) return;
     for (uint32_t i = 0; i < node.scalars; ++i)
       if (node.scalar(i).kind == device::Scalar::memory) return;
     TaggedNode tagged;
     if (is_group(node) ? !reads_group(n, tagged) : !reads_one(n, tagged)) return;
-    if (tagged.left == kNone) return;
-    const std::vector<uint32_t> late = waits_of_all(n, tagged.left, tagged.is_carried ? 1 : 0);
+    std::vector<uint32_t> late;
+    if (tagged.left != kNone) {
+      late = waits_of_all(n, tagged.left, tagged.is_carried ? 1 : 0);
+      if (late.empty()) return;
+    }
+    if (tagged.line != kNone) {
+      const std::vector<uint32_t> of_line = waits_of_all(n, tagged.line);
+      if (of_line.empty()) return;
+      late.insert(late.end(), of_line.begin(), of_line.end());
+    }
     if (late.empty()) return;
     for (const uint32_t w : late) found_.late[w] = true;
     if (tagged.is_carried) wait_on_first_trip(n, late);
     tagged.bytes = found_.nodes[n].bytes;
     tagged.result_index = found_.nodes[n].result_index;
     found_.nodes[n] = tagged;
-    give(tagged.left, plan_.view(tagged.left_view).buffer);
+    if (tagged.left != kNone) give(tagged.left, plan_.view(tagged.left_view).buffer);
+    if (tagged.line != kNone) give(tagged.line, buffer_of_line(n));
     if (tagged.beside != kNone) give(tagged.beside, plan_.view(tagged.beside_view).buffer);
   }
   void give(uint32_t maker, uint32_t buffer) {
     TaggedNode& of = found_.nodes[maker];
     of.result_index = result_index(maker, buffer);
     const device::Operand& result = nodes_[maker]->result(of.result_index);
-    of.bytes =
-        device::kWord * (plan_.nodes[maker].put ? nodes_[maker]->matrix.n : words_of(result));
+    const int64_t elements = plan_.nodes[maker].put ? nodes_[maker]->matrix.n : result.elements;
+    of.bytes = device::kWord * (elements / device::thin::in_word(static_cast<DType>(result.dtype)));
   }
   // What comes in words of the trip before does not on a loop's first trip.
   void wait_on_first_trip(uint32_t n, const std::vector<uint32_t>& late) {
@@ -264,7 +308,15 @@ class Finder {
   bool reads_one(uint32_t n, TaggedNode& tagged) const {
     const plan::Node& of = plan_.nodes[n];
     for (uint32_t i = 0; i < of.operands.size(); ++i) {
-      if (is_constant(of.operands[i])) continue;
+      const plan::Operand& from = of.operands[i];
+      if (is_constant(from)) continue;
+      if (gemv_[n].in_parts && gemv_[n].row_is_here &&
+          is_all_that_reads(n, from, row_of(*nodes_[n])))
+        continue;
+      if (is_line(n, from)) {
+        tagged.line = gemv_[n].line;
+        continue;
+      }
       uint32_t maker = maker_of(n, i);
       const bool is_carried = maker == kNone && i == 0;
       if (is_carried) maker = maker_of_carried(n, tagged);
@@ -272,6 +324,24 @@ class Finder {
       if (is_carried && (tagged.left != maker || tagged.beside == maker)) return false;
     }
     return true;
+  }
+  uint32_t buffer_of_line(uint32_t n) const {
+    for (const plan::Operand& from : plan_.nodes[n].operands)
+      if (is_line(n, from)) return plan_.view(from.index).buffer;
+    return kNone;
+  }
+  // Whether an operand is the columns of a GEMV, whose line may come in words.
+  bool is_line(uint32_t n, const plan::Operand& from) const {
+    const uint32_t maker = gemv_[n].line;
+    if (!gemv_[n].in_parts || maker == kNone || from.kind != plan::Operand::Kind::view)
+      return false;
+    const uint32_t buffer = plan_.view(from.index).buffer;
+    if (writer_[buffer] != maker || !is_all_that_reads(n, from, 1) || !is_simple(maker) ||
+        nodes_[maker]->matrix.m != 1 || nodes_[maker]->matrix.n % 4 != 0 ||
+        nodes_[maker]->matrix.n > 2 * kMostWords || !reads_words_beside_row(maker))
+      return false;
+    return found_.nodes[maker].bytes == 0 ||
+           found_.nodes[maker].result_index == result_index(maker, buffer);
   }
   // The same of several that a program joins: of what stands beside their sums each task has what it is told before.
   bool reads_group(uint32_t n, TaggedNode& tagged) const {
@@ -336,6 +406,7 @@ class Finder {
   const plan::Plan& plan_;
   std::span<const Node* const> nodes_;
   const std::vector<bool>& recurrent_;
+  std::span<const GemvReads> gemv_;
   TaggedNodes found_;
   std::vector<uint32_t> writer_;  // per buffer: the node, kMany, or kNone
   std::vector<uint32_t> raiser_;  // per counter, the same
@@ -344,11 +415,11 @@ class Finder {
 }  // namespace
 
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const Node* const> nodes,
-                            const std::vector<bool>& recurrent, const std::vector<bool>& gemv) {
+                            const std::vector<bool>& recurrent, std::span<const GemvReads> gemv) {
   TaggedNodes found = Finder(plan, nodes, recurrent, gemv).run();
   settle_late_waits(plan, found);
   // The kernel that has GEMV has no moves in words.
-  const bool has_gemv = std::ranges::find(gemv, true) != gemv.end();
+  const bool has_gemv = std::ranges::any_of(gemv, &GemvReads::is);
   if (plan.device.has_tagged_moves && !has_gemv) find_tagged_moves(plan, nodes, found);
   return found;
 }

@@ -10,7 +10,9 @@
 //   - Everything that it reads nothing writes, or it comes in words; or, of several products that a program joins, the task
 //     waits for what writes it before it begins, or the row's maker wrote it on the same processor, where it stands before.
 //   - It has the whole row, so all that made it are through with what they read, and what it writes in their place, or in
-//     that of those before them, nobody still reads: a block's loads are over before it gives its words.
+//     that of those before them, nobody still reads: a block's loads are over before it gives its words. Of a GEMV that has
+//     some of what a node made, its matrix's row or a line of its columns, those that made that are through, because
+//     beside its row such a node reads nothing that is written but words.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +33,10 @@ struct TaggedNode {
   uint32_t left_view = plan::kNone;  // of Plan::views
   uint32_t beside_view = plan::kNone;
   uint32_t beside_operand = 0;
-  int64_t bytes = 0;          // of its own result's words; 0: it gives none
-  uint32_t result_index = 0;  // of its results
-  bool is_carried = false;    // `left` is of the trip before
+  uint32_t line = plan::kNone;  // and of a GEMV a line of its columns: GemvReads::line
+  int64_t bytes = 0;            // of its own result's words; 0: it gives none
+  uint32_t result_index = 0;    // of its results
+  bool is_carried = false;      // `left` is of the trip before
   // Where the words of `left` begin in the operand, in elements: of a move those of its box; and of a product's row that is
   // carried, which has some elements in words, how many these are.
   uint32_t left_begin = 0;
@@ -61,14 +64,23 @@ struct TaggedNodes {
   std::vector<std::vector<plan::Wait>> more;  // per task: what it waits for besides
 };
 
+// Of a node what is known of it as a GEMV.
+struct GemvReads {
+  bool is = false;
+  bool in_parts =
+      false;  // what a node gives in words it may have some of: its matrix's row, a line
+  bool row_is_here = false;  // the processor's task before has left it (device::Gemv::here)
+  uint32_t line =
+      plan::kNone;  // the node that writes a line of its columns, of which all else stands
+};
+
 // Whether a descriptor is still one that a slot has room for with what a node has besides its tensors behind it.
 inline bool has_room_for_areas(const device::Node& node) {
   return node.bytes + 16 + sizeof(device::Areas) <= device::kNodeBytes;
 }
 
-// `nodes` are the descriptors of the plan's nodes, `recurrent` those that may be recurrent steps (recurrent.h), and `gemv`
-// those that are executed as GEMV.
+// `nodes` are the descriptors of the plan's nodes, and `recurrent` those that may be recurrent steps (recurrent.h).
 TaggedNodes tagged_nodes_of(const plan::Plan& plan, std::span<const device::Node* const> nodes,
-                            const std::vector<bool>& recurrent, const std::vector<bool>& gemv);
+                            const std::vector<bool>& recurrent, std::span<const GemvReads> gemv);
 
 }  // namespace trek::resident

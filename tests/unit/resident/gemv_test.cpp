@@ -54,7 +54,105 @@ std::vector<const Gemv*> all_of(const Encoded& all) {
   return found;
 }
 
+// An attention of a token, whose key and value take place {0} of the caches; {1} is before the loop, {2} in it.
+constexpr const char* kAttention = R"(
+.const HEADS = 4
+.state @x bf16[1,256] = normal(0, 1, key=1)
+.state @query bf16[256,256] = normal(0, 0.1, key=2)
+.state @key bf16[256,256] = normal(0, 0.1, key=3)
+.state @value bf16[256,256] = normal(0, 0.1, key=4)
+.state @mix bf16[256,256] = normal(0, 0.1, key=5)
+.state @keys bf16[HEADS,64,64] = normal(0, 1, key=6)
+.state @values bf16[HEADS,64,64] = normal(0, 1, key=7)
+.state @other bf16[HEADS,1,64] = normal(0, 1, key=8)
+.func main() {{
+  {1}
+  loop $i = 0 until 3 {{
+    %query = matmul @x, @query
+    %key   = matmul @x, @key
+    %value = matmul @x, @value
+    %q = reshape %query, shape=[HEADS,1,64]
+    %k = reshape %key, shape=[HEADS,1,64]
+    %v = reshape %value, shape=[HEADS,1,64]
+    {2}
+    update! @keys, %k, at=[0,{0},0]
+    update! @values, %v, at=[0,{0},0]
+    %scores = matmul %q, @keys, tb, to=f32, scale=0.125
+    %shares = softmax %scores
+    %narrow = cast %shares, to=bf16
+    %seen = matmul %narrow, @values
+    %heads = reshape %seen, shape=[1,256]
+    %mixed = matmul %heads, @mix
+    @x = tanh %mixed
+  }}
+}}
+)";
+
 }  // namespace
+
+TEST_CASE("of a cache whose columns stand but for a line, that comes in words") {
+  for (const int processors : {40, 132})
+    for (const int place : {0, 17, 63}) {
+      INFO(fmt::format("{} processors, place {}", processors, place));
+      const Encoded all =
+          encoded(fmt::format(kAttention, place, "", ""), device_with_chains(processors), true);
+      CHECK(all.image.for_chains);
+      const std::vector<const Gemv*> found = all_of(all);
+      REQUIRE(found.size() == 6);
+      const Gemv& scores = *found[3];
+      CHECK(scores.row == Gemv::words);
+      CHECK(scores.left == found[0]->result_words);
+      CHECK(scores.left_matrix == device::kWord * 32);
+      CHECK(scores.line_words == found[1]->result_words);
+      CHECK(scores.by_line == 1);
+      const Gemv& seen = *found[4];
+      CHECK(seen.row == Gemv::here);
+      CHECK(seen.items == 0);
+      CHECK(seen.line_words == found[2]->result_words);
+      CHECK(seen.by_line == 0);
+      CHECK(seen.packed != Areas::kNone);
+      for (const Gemv* each : {&scores, &seen}) {
+        CHECK(each->streams == 1);
+        CHECK(each->line_items == 16);
+        CHECK(each->written_line == static_cast<uint32_t>(place));
+      }
+      CHECK(found[5]->row == Gemv::words);
+    }
+}
+
+TEST_CASE(
+    "code that goes on where a kernel has stopped has words where that had them, and no lines") {
+  const Encoded all = encoded(fmt::format(kAttention, 63, "", ""), device_with_chains(132), true);
+  auto code = encode(all.plan, true);
+  REQUIRE(code);
+  CHECK(code->tags_at == all.image.tags_at);
+  CHECK(code->tags_bytes == all.image.tags_bytes);
+  CHECK(code->arena_bytes == all.image.arena_bytes);
+  // The last product's row is a whole one; those that have some of what another gave read it as it lies.
+  std::set<uint32_t> in_words;
+  for (const Record& record : code->records) {
+    if (record.kind != Kind::gemv) continue;
+    const device::Node& node = node_of(*code, record);
+    if (node.areas_at == 0 || node.areas().left == Areas::kNone) continue;
+    in_words.insert(record.node);
+    CHECK(node.areas().left == all_of(all)[5]->left);
+  }
+  CHECK(in_words.size() == 1);
+}
+
+TEST_CASE("a cache that something else writes, too, is read as it lies") {
+  for (const auto& [before, within] : {std::pair{"", "update! @keys, @other, at=[0,5,0]"},
+                                       std::pair{"update! @keys, @other, at=[0,5,0]", ""}}) {
+    const Encoded all =
+        encoded(fmt::format(kAttention, 63, before, within), device_with_chains(132), true);
+    const std::vector<const Gemv*> found = all_of(all);
+    REQUIRE(found.size() == 6);
+    CHECK(found[3]->streams == 0);
+    CHECK(found[3]->line_items == 0);
+    CHECK(found[3]->row == Gemv::memory);
+    CHECK(found[4]->line_items == 16);
+  }
+}
 
 TEST_CASE(
     "products of one row are GEMV under fast numerics, where the kernel has units for all else") {
