@@ -319,6 +319,27 @@ class Output {
   uint32_t leaves_here_ = 0;
 };
 
+// This warp is through with a stage: goes on to the step behind it.
+template <uint32_t kArrivals>
+TREK_TILE void release(const Task& task, uint32_t& step) {
+  tensor::warp_sync();
+  if (task.thread() % 32 < kArrivals) tensor::barrier_arrive(empty(step));
+  ++step;
+}
+// Of a task that is not to be executed: what is on its way comes, and stages are free again. The step behind it.
+template <uint32_t kArrivals>
+TREK_UNIT_CALL uint32_t leave(Task task, const Gemv& of, Tile tile, uint32_t step) {
+  wait_for_copies(0);
+  if (of.streams == 0) return step;
+  TREK_ROLLED
+  for (Part part(of, tile); part.is_there(tile); part.next(of, tile)) {
+    tensor::barrier_wait(full(step), parity(step));
+    release<kArrivals>(task, step);
+  }
+  task.sync();
+  return step;
+}
+
 // A task, from before its inputs are there: see multiply_gemv().
 template <class Tasks, bool kBf16>
 class Execution {
@@ -344,8 +365,10 @@ class Execution {
       if (is_first && in_words_) items.ask();
       Output output(task_, of_, tile_, part, arena_, first_of_outputs(tasks_.turn()));
       const Shares shares(task_, of_, part);
-      if (is_first && !tasks_.ready()) [[unlikely]]
-        return leave();
+      if (is_first && !tasks_.ready()) [[unlikely]] {
+        step_ = leave<Tasks::kArrivals>(task_, of_, tile_, step_);
+        return;
+      }
       output.ask();
       if (is_first) {
         if (streams_) are_there = come();
@@ -408,7 +431,7 @@ class Execution {
     const auto form = static_cast<RowForm>(of_.form);
     Norm<kBf16> norm;
     if (!streams_) [[unlikely]]
-      Pieces(task_, of_, tile_, part, columns_at(of_, tile_, arena_)).copy(task_, kPanel);
+      copy_panel(task_, of_, tile_, part, arena_);
     if (form == RowForm::norm) norm.ask(of_, items, arena_);
     if (in_words_)
       items.await(tag_);
@@ -435,24 +458,7 @@ class Execution {
         uint64_t{items.high(0)} << 32 | items.low(0);
     tensor::before_engine(true);
   }
-  // This warp is through with a stage.
-  TREK_TILE_MEMBER void release() {
-    tensor::warp_sync();
-    if (task_.thread() % 32 < Tasks::kArrivals) tensor::barrier_arrive(empty(step_));
-    ++step_;
-  }
-  // Of a task that is not to be executed: what is on its way comes, and stages are free again.
-  TREK_TILE_MEMBER void leave() {
-    wait_for_copies(0);
-    if (!streams_) return;
-    TREK_ROLLED
-    for (Part part(of_, tile_); part.is_there(tile_); part.next(of_, tile_)) {
-      tensor::barrier_wait(full(step_), parity(step_));
-      release();
-    }
-    task_.sync();
-  }
-
+  TREK_TILE_MEMBER void release() { gemv::release<Tasks::kArrivals>(task_, step_); }
   const Task& task_;
   const Tasks& tasks_;
   const Gemv& of_;

@@ -131,6 +131,12 @@ class Pieces {
   const std::byte* from_;
 };
 
+// Has columns that something writes copied by the block, to where they lie then. Called: most columns come in stages.
+TREK_UNIT_CALL void copy_panel(Task task, const Gemv& of, Tile tile, Part part,
+                               const std::byte* arena) {
+  Pieces(task, of, tile, part, columns_at(of, tile, arena)).copy(task, kPanel);
+}
+
 // Brings all parts of k of some columns to their stages, which are there for them, and leaves them in memory as they lie
 // there; there are no more of them than stages. Called: it is for a first trip.
 TREK_UNIT_CALL void bring_columns(Task task, const Gemv& of, Tile tile, Part part, uint32_t step,
