@@ -198,8 +198,12 @@ void Encoder::place_areas() {
   std::vector<GemvReads> gemv(nodes.size());
   for (size_t n = 0; n < nodes.size(); ++n)
     if (gemv_[n])
-      gemv[n] = {true, true, gemv_[n]->row == device::Gemv::here,
-                 lines_[n] ? lines_[n]->maker : kNone};
+      gemv[n] = {
+          .is = true,
+          .in_parts = true,
+          .takes_words = static_cast<device::RowForm>(gemv_[n]->form) != device::RowForm::softmax,
+          .row_is_here = gemv_[n]->row == device::Gemv::here,
+          .line = lines_[n] ? lines_[n]->maker : kNone};
   tagged_ = tagged_nodes_of(plan_, nodes, recurrent.may, gemv);
   for (size_t n = 0; n < nodes.size(); ++n)
     if (tagged_.nodes[n].line != kNone) gemv_[n] = lines_[n]->as;

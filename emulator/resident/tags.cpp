@@ -242,7 +242,8 @@ class Finder {
       const device::Operand& from = node.operand(entry);
       if (!is_in(from, buffer)) continue;
       if (from.offset != buffer.offset) return false;
-      if ((is_row(node, entry) || is_row_of_matrices(n, entry, maker)) && tagged.left == kNone) {
+      const bool is_whole = is_row(node, entry) && (!gemv_[n].is || gemv_[n].takes_words);
+      if ((is_whole || is_row_of_matrices(n, entry, maker)) && tagged.left == kNone) {
         tagged.left = maker;
         tagged.left_view = view;
       } else if (is_beside(node, entry) && tagged.beside == kNone) {

@@ -69,6 +69,7 @@ struct GemvReads {
   bool is = false;
   bool in_parts =
       false;  // what a node gives in words it may have some of: its matrix's row, a line
+  bool takes_words = false;  // its row may come in words; a softmax is made of one as it lies
   bool row_is_here = false;  // the processor's task before has left it (device::Gemv::here)
   uint32_t line =
       plan::kNone;  // the node that writes a line of its columns, of which all else stands

@@ -76,7 +76,7 @@ def main():
         {"given_few": ("f32", bf16), "half_few": ("bf16", bf16), "given_wide": ("f32", f16),
          "half_wide": ("f16", f16), "given_deep": ("f32", bf16), "half_deep": ("bf16", bf16),
          "given_short": ("f32", SUMS), "given_long": ("f32", SUMS), "given_many": ("f32", SUMS),
-         "mixed": ("f32", bf16), "keys": ("bf16", bf16), "values": ("bf16", bf16)})
+         "answer": ("f32", bf16), "mixed": ("f32", bf16), "keys": ("bf16", bf16), "values": ("bf16", bf16)})
     for sizes in (["LAYERS=1", "D=128", "HEADS=2", "VOCABULARY=512"],
                   ["LAYERS=2", "D=192", "HEADS=3", "VOCABULARY=1000"],
                   ["LAYERS=1", "D=512", "HEADS=8", "VOCABULARY=6000"]):

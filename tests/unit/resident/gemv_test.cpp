@@ -140,6 +140,31 @@ TEST_CASE(
   CHECK(in_words.size() == 1);
 }
 
+TEST_CASE("a softmax is made of a row as it lies") {
+  constexpr const char* kSoftmax = R"(
+.state @x bf16[1,256] = normal(0, 1, key=1)
+.state @places bf16[256,64] = normal(0, 0.2, key=2)
+.state @answers bf16[64,256] = normal(0, 0.2, key=3)
+.func main() {
+  loop $i = 0 until 3 {
+    %chances = matmul @x, @places, to=f32
+    %shares = softmax %chances
+    %narrow = cast %shares, to=bf16
+    %answer = matmul %narrow, @answers
+    @x = tanh %answer
+  }
+}
+)";
+  for (const int processors : {3, 132}) {
+    const Encoded all = encoded(kSoftmax, device_with_chains(processors), true);
+    const std::vector<const Gemv*> found = all_of(all);
+    REQUIRE(found.size() == 2);
+    CHECK(static_cast<device::RowForm>(found[1]->form) == device::RowForm::softmax);
+    CHECK(found[1]->row == Gemv::memory);
+    CHECK(found[1]->left == found[0]->result);
+  }
+}
+
 TEST_CASE("a cache that something else writes, too, is read as it lies") {
   for (const auto& [before, within] : {std::pair{"", "update! @keys, @other, at=[0,5,0]"},
                                        std::pair{"update! @keys, @other, at=[0,5,0]", ""}}) {
