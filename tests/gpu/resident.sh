@@ -66,6 +66,7 @@ if TREK_BIN=$p/bin quick 60 python3 tests/gpu/gemv.py resident 5; then
 else
   fail "products of one row"
 fi
+TREK_BIN=$p/bin quick 120 python3 tests/gpu/gemv_random.py resident 0 60 || fail "random chains of products of one row"
 
 echo "== $modules random modules"
 (cd "$out" && quick 200 "$p/bin/engines-agree" resident --modules "$modules" --first 5000) | tail -n 12 | tee "$out/random.log"
