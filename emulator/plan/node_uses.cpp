@@ -48,6 +48,19 @@ bool NodeUses::has_one(const std::vector<uint32_t>& nodes, uint32_t from, uint32
   return next != nodes.end() && *next <= to;
 }
 
+std::vector<uint32_t> sole_writers(const Plan& plan) {
+  constexpr uint32_t kSeveral = kNone - 1;
+  std::vector<uint32_t> writers(plan.buffers.size(), kNone);
+  for (uint32_t n = 0; n < plan.nodes.size(); ++n)
+    each_write(plan.nodes[n], [&](Operand to) {
+      if (to.kind != Operand::Kind::view) return;
+      uint32_t& writer = writers[plan.view(to.index).buffer];
+      writer = writer == kNone ? n : kSeveral;
+    });
+  std::ranges::replace(writers, kSeveral, kNone);
+  return writers;
+}
+
 uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer) {
   const auto found = std::ranges::find_if(
       node.results, [&](uint32_t view) { return plan.view(view).buffer == buffer; });

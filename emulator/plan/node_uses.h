@@ -65,6 +65,8 @@ void each_write(const Node& node, Act act) {
     if (op.operands[i].access == isa::Access::inout) act(node.operands[i]);
 }
 
+// Per buffer the node that alone writes it, and once; kNone where there is none, or there are several.
+std::vector<uint32_t> sole_writers(const Plan& plan);
 // Which of a node's results is in a buffer; how many it has where none is.
 uint32_t result_in(const Plan& plan, const Node& node, uint32_t buffer);
 // Whether a node of a region, or of one within it, gives something in a buffer or changes it.

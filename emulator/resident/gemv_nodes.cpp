@@ -52,20 +52,6 @@ bool is_next(const plan::Plan& plan, const std::vector<std::vector<uint32_t>>& t
   return true;
 }
 
-// Per buffer the one node that writes it, or kNone, also where there are several.
-std::vector<uint32_t> sole_writers(const plan::Plan& plan) {
-  constexpr uint32_t kSeveral = kNone - 1;
-  std::vector<uint32_t> writers(plan.buffers.size(), kNone);
-  for (uint32_t n = 0; n < plan.nodes.size(); ++n)
-    plan::each_write(plan.nodes[n], [&](plan::Operand to) {
-      if (to.kind != plan::Operand::Kind::view) return;
-      uint32_t& writer = writers[plan.view(to.index).buffer];
-      writer = writer == kNone || writer == n ? n : kSeveral;
-    });
-  std::ranges::replace(writers, kSeveral, kNone);
-  return writers;
-}
-
 // Whether what `made` gives is a line of each matrix of `to`, of `elements` outputs in all, in which `to` can have it in words.
 bool take_line(const Gemv& made, int64_t elements, Gemv& to) {
   const uint32_t line = to.by_line != 0 ? to.k : to.n;
@@ -107,7 +93,7 @@ std::vector<std::optional<GemvLine>> gemv_lines(const plan::Plan& plan,
                                                 std::span<const GemvCandidate> nodes,
                                                 std::span<const std::optional<Gemv>> gemv) {
   std::vector<std::optional<GemvLine>> found(gemv.size());
-  const std::vector<uint32_t> writers = sole_writers(plan);
+  const std::vector<uint32_t> writers = plan::sole_writers(plan);
   for (uint32_t n = 0; n < gemv.size(); ++n) {
     if (!gemv[n] || gemv[n]->streams != 0) continue;
     const plan::Node& reads = plan.nodes[n];

@@ -161,8 +161,7 @@ Problems ResidentProgram::link_part(Part& part, bool initialisers, uint64_t memo
   if (initialisers && part.plan->tasks.empty()) return {};
   if (machine_->interprets()) {
     if (initialisers || !machine_->compiles()) return {};
-    isa::Result<Image> going_on = part.image;
-    if (part.image.for_chains) going_on = encode(*part.plan, true);
+    isa::Result<Image> going_on = part.image.for_chains ? encode(*part.plan, true) : part.image;
     if (!going_on) return going_on.take_problems();
     part.compilation = std::make_shared<Compilation>(machine_, part.plan, going_on.take());
     moving_.background->begin(part.compilation);

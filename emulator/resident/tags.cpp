@@ -38,7 +38,7 @@ class Finder {
 
   TaggedNodes run() {
     if (plan_.device.has_tags) {
-      find_writers();
+      writer_ = plan::sole_writers(plan_);
       find_raisers();
       for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
         if (is_simple(n)) look_at(n);
@@ -53,15 +53,6 @@ class Finder {
     if (plan.device.interprets)
       for (size_t n = 0; n < may.size(); ++n) may[n] = gemv[n].is;
     return may;
-  }
-  void find_writers() {
-    writer_.assign(plan_.buffers.size(), kNone);
-    for (uint32_t n = 0; n < plan_.nodes.size(); ++n)
-      plan::each_write(plan_.nodes[n], [&](plan::Operand to) {
-        if (to.kind != plan::Operand::Kind::view) return;
-        uint32_t& writer = writer_[plan_.view(to.index).buffer];
-        writer = writer == kNone ? n : kMany;
-      });
   }
   void find_raisers() {
     raiser_.assign(plan_.counters.size(), kNone);
@@ -282,7 +273,7 @@ class Finder {
     tagged.result_index = found_.nodes[n].result_index;
     found_.nodes[n] = tagged;
     if (tagged.left != kNone) give(tagged.left, plan_.view(tagged.left_view).buffer);
-    if (tagged.line != kNone) give(tagged.line, buffer_of_line(n));
+    if (tagged.line != kNone) give(tagged.line, plan_.view(tagged.line_view).buffer);
     if (tagged.beside != kNone) give(tagged.beside, plan_.view(tagged.beside_view).buffer);
   }
   void give(uint32_t maker, uint32_t buffer) {
@@ -316,6 +307,7 @@ class Finder {
         continue;
       if (is_line(n, from)) {
         tagged.line = gemv_[n].line;
+        tagged.line_view = from.index;
         continue;
       }
       uint32_t maker = maker_of(n, i);
@@ -325,11 +317,6 @@ class Finder {
       if (is_carried && (tagged.left != maker || tagged.beside == maker)) return false;
     }
     return true;
-  }
-  uint32_t buffer_of_line(uint32_t n) const {
-    for (const plan::Operand& from : plan_.nodes[n].operands)
-      if (is_line(n, from)) return plan_.view(from.index).buffer;
-    return kNone;
   }
   // Whether an operand is the columns of a GEMV, whose line may come in words.
   bool is_line(uint32_t n, const plan::Operand& from) const {
@@ -409,8 +396,8 @@ class Finder {
   const std::vector<bool>& recurrent_;
   std::span<const GemvReads> gemv_;
   TaggedNodes found_;
-  std::vector<uint32_t> writer_;  // per buffer: the node, kMany, or kNone
-  std::vector<uint32_t> raiser_;  // per counter, the same
+  std::vector<uint32_t> writer_;  // per buffer: plan::sole_writers()
+  std::vector<uint32_t> raiser_;  // per counter: the node, kMany, or kNone
 };
 
 }  // namespace

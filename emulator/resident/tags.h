@@ -34,9 +34,10 @@ struct TaggedNode {
   uint32_t beside_view = plan::kNone;
   uint32_t beside_operand = 0;
   uint32_t line = plan::kNone;  // and of a GEMV a line of its columns: GemvReads::line
-  int64_t bytes = 0;            // of its own result's words; 0: it gives none
-  uint32_t result_index = 0;    // of its results
-  bool is_carried = false;      // `left` is of the trip before
+  uint32_t line_view = plan::kNone;
+  int64_t bytes = 0;          // of its own result's words; 0: it gives none
+  uint32_t result_index = 0;  // of its results
+  bool is_carried = false;    // `left` is of the trip before
   // Where the words of `left` begin in the operand, in elements: of a move those of its box; and of a product's row that is
   // carried, which has some elements in words, how many these are.
   uint32_t left_begin = 0;
